@@ -83,7 +83,7 @@ pub fn write(comparison: &Comparison, out: &Path) -> Result<usize> {
         .collect();
     let mut files = 0;
     for point in points {
-        if let Some(canvas) = plot::compared_cdf(&inputs, point, &options)? {
+        if let Some(canvas) = plot::compare_cdfs(&inputs, point, &options)? {
             files += plot::write(canvas, &[], &out.join(format!("{PICTURE}{point}")))?
                 .files
                 .len();

@@ -348,7 +348,7 @@ fn drawn(
     }
     let (mut canvases, mut undrawn) = (Vec::new(), Vec::new());
     for (kind, options) in &all {
-        match kind.drawn(inputs, options) {
+        match kind.draw(inputs, options) {
             Ok(canvas) => canvases.push((options.caption(*kind, &canvas), canvas)),
             Err(Undrawn::Nothing(why)) => undrawn.push(format!("no {kind}: {why}")),
             Err(Undrawn::Broken(error)) => return Err(error),

@@ -84,7 +84,7 @@ impl Study {
                 format!("bars-{}", i + 1)
             };
             self.figures.push(plot::write(
-                with_values(bars).drawn(),
+                with_values(bars).draw(),
                 &[],
                 &folder.join(stem),
             )?);

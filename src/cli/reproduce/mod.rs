@@ -398,7 +398,7 @@ fn tell(
 fn one_figure(reports: &[&RunReport], stem: &Path) -> Result<Option<WrittenFigure>> {
     let folders: Vec<&Path> = reports.iter().map(|report| &*report.folder.path).collect();
     let drawn =
-        FigureKind::LatencyRate.drawn(&PlotInputs::open(&folders)?, &plot::PlotOptions::default());
+        FigureKind::LatencyRate.draw(&PlotInputs::open(&folders)?, &plot::PlotOptions::default());
     drawn
         .ok()
         .map(|canvas| plot::write(canvas, &[], stem))

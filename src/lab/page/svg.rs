@@ -1,9 +1,10 @@
 //! A drawing as SVG in a page: in the page's colours, with series that it can hide and areas that show values.
 
-use super::escaped;
+use super::html::escaped;
 use crate::lab::plot::canvas::{Align, Canvas, Mark, Point, Rect, TextMark};
 use crate::lab::plot::style::{INK, Rgb, untinted};
 
+/// The SVG of a figure. The name is what screen readers read.
 pub fn svg(canvas: &Canvas, name: &str) -> String {
     let mut text = format!(
         "<svg viewBox=\"0 0 {} {}\" aria-label=\"{}\">\n",
@@ -17,22 +18,25 @@ pub fn svg(canvas: &Canvas, name: &str) -> String {
         .filter(|group| !group.marks.is_empty())
         .peekable();
     for (i, mark) in canvas.marks.iter().enumerate() {
-        if let Some(group) = groups.peek().filter(|group| group.marks.start == i) {
+        if let Some(group) = groups.peek()
+            && group.marks.start == i
+        {
             let class = if group.key.is_some() { "key" } else { "series" };
-            text += &format!(
-                "<g class=\"{class}\" data-series=\"{}\">\n",
-                escaped(&group.series)
-            );
-            // Between the strokes of a key, too, it can be clicked.
-            text += &group.key.map_or(String::new(), |area| rect(&area, "/>\n"));
+            let series = escaped(&group.series);
+            text += &format!("<g class=\"{class}\" data-series=\"{series}\">\n");
+            if let Some(area) = &group.key {
+                // A key can also be clicked between its strokes.
+                text += &rect(area, "/>\n");
+            }
         }
-        text += &drawn(mark);
+        text += &mark_svg(mark);
         if groups.next_if(|group| group.marks.end == i + 1).is_some() {
             text += "</g>\n";
         }
     }
     for spot in &canvas.spots {
-        let (series, values) = (escaped(&spot.series), escaped(&spot.values));
+        let series = escaped(&spot.series);
+        let values = escaped(&spot.values);
         let rest = format!(
             " class=\"spot\" data-series=\"{series}\"><title>{series}\n{values}</title></rect>\n"
         );
@@ -41,80 +45,82 @@ pub fn svg(canvas: &Canvas, name: &str) -> String {
     text + "</svg>\n"
 }
 
+/// A transparent rectangle. `rest` follows its first attributes.
 fn rect(area: &Rect, rest: &str) -> String {
-    let (x, y, width, height) = (
+    format!(
+        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"transparent\"{rest}",
         area.left,
         area.top,
         area.width().max(0.0),
-        area.height().max(0.0),
-    );
-    format!(
-        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"transparent\"{rest}"
+        area.height().max(0.0)
     )
 }
 
-fn drawn(mark: &Mark) -> String {
-    let list = |points: &[Point]| {
-        points
-            .iter()
-            .map(|(x, y)| format!("{x:.1},{y:.1}"))
-            .collect::<Vec<_>>()
-            .join(" ")
-    };
+fn mark_svg(mark: &Mark) -> String {
     match mark {
-        Mark::Line(points, rgb, width) => {
-            let (points, color) = (list(points), color(*rgb));
-            format!(
-                "<polyline points=\"{points}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"{width}\"/>\n"
-            )
-        }
-        Mark::Area(points, rgb) => format!(
-            "<polygon points=\"{}\" fill=\"{}\"/>\n",
-            list(points),
+        Mark::Line(points, rgb, width) => format!(
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"/>\n",
+            coordinates(points),
             color(*rgb)
         ),
-        Mark::Text(TextMark {
-            words,
-            at: (x, y),
-            size,
-            align,
-            color: rgb,
-        }) => {
-            let (anchor, turn) = match align {
-                Align::Left => ("start", String::new()),
-                Align::Center => ("middle", String::new()),
-                Align::Upright => (
-                    "middle",
-                    format!(" transform=\"rotate(-90 {x:.1} {y:.1})\""),
-                ),
-                Align::Right => ("end", String::new()),
-            };
-            format!(
-                "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\" fill=\"{}\"{turn}>{}</text>\n",
-                color(*rgb),
-                escaped(words)
-            )
-        }
+        Mark::Area(points, rgb) => format!(
+            "<polygon points=\"{}\" fill=\"{}\"/>\n",
+            coordinates(points),
+            color(*rgb)
+        ),
+        Mark::Text(text) => text_svg(text),
     }
 }
 
-/// Greys lie between the page's ink and its paper, which change places in the dark, and tints between colour and paper.
-fn color(rgb: Rgb) -> String {
-    let mixed = |color: &str, share: f64| {
-        format!(
-            "color-mix(in srgb, {color} {:.0}%, var(--paper))",
-            (100.0 * share).min(100.0)
-        )
+fn coordinates(points: &[Point]) -> String {
+    let points: Vec<String> = points
+        .iter()
+        .map(|(x, y)| format!("{x:.1},{y:.1}"))
+        .collect();
+    points.join(" ")
+}
+
+fn text_svg(text: &TextMark) -> String {
+    let (x, y) = text.at;
+    let anchor = match text.align {
+        Align::Left => "start",
+        Align::Center | Align::Upright => "middle",
+        Align::Right => "end",
     };
-    let hex = |(red, green, blue): Rgb| format!("#{red:02x}{green:02x}{blue:02x}");
+    let turn = if text.align == Align::Upright {
+        format!(" transform=\"rotate(-90 {x:.1} {y:.1})\"")
+    } else {
+        String::new()
+    };
+    format!(
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{}\" text-anchor=\"{anchor}\" fill=\"{}\"{turn}>{}</text>\n",
+        text.size,
+        color(text.color),
+        escaped(&text.words)
+    )
+}
+
+/// A colour as the page shows it. Greys lie between the page's ink and its paper, which change places in the dark, and tints
+/// between colour and paper.
+fn color(rgb: Rgb) -> String {
+    let (red, green, blue) = rgb;
+    if red == green && green == blue {
+        let strength = (255.0 - f64::from(red)) / (255.0 - f64::from(INK.0));
+        return mix_with_paper("var(--ink)", strength);
+    }
     match untinted(rgb) {
-        _ if (rgb.0, rgb.1) == (rgb.1, rgb.2) => mixed(
-            "var(--ink)",
-            (255.0 - f64::from(rgb.0)) / (255.0 - f64::from(INK.0)),
-        ),
-        Some((color, strength)) if strength < 1.0 => mixed(&hex(color), strength),
+        Some((color, strength)) if strength < 1.0 => mix_with_paper(&hex(color), strength),
         _ => hex(rgb),
     }
+}
+
+fn mix_with_paper(color: &str, share: f64) -> String {
+    let percent = (100.0 * share).min(100.0);
+    format!("color-mix(in srgb, {color} {percent:.0}%, var(--paper))")
+}
+
+fn hex((red, green, blue): Rgb) -> String {
+    format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
 #[cfg(test)]

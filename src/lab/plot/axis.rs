@@ -1,10 +1,11 @@
 //! Axes: the places of values, and the labelled ones.
 
+use std::fmt;
+use std::str::FromStr;
+
 use indicatif::HumanFloatCount;
 
-use super::look::AxisRange;
-
-/// How values are spread along an axis; bins have one width, and no grid.
+/// How values are spread along an axis. Bins have one width, and no grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     Linear,
@@ -12,37 +13,49 @@ pub enum Spread {
     Bins,
 }
 
+/// A mark on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
     pub value: f64,
-    /// Empty at minor ticks.
+    /// The label; empty at minor ticks.
     pub label: String,
 }
 
 /// What decides the ticks of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ticks {
-    /// Multiples of a step, with at most this many steps.
+enum TickRule {
+    /// The ticks are multiples of a step, with at most this many steps.
     Steps(usize),
     Decades,
-    /// These, some of them without a label.
+    /// The ticks are given, some of them without a label.
     Given,
 }
 
+/// An axis of a panel.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// With the unit.
+    /// The label, with the unit.
     pub label: String,
     pub spread: Spread,
     pub low: f64,
     pub high: f64,
-    /// Ascending.
+    /// The ticks, ascending.
     pub ticks: Vec<Tick>,
-    made: Ticks,
+    rule: TickRule,
+}
+
+/// What the user asks of an axis.
+#[derive(Clone, Copy, Debug)]
+pub struct AxisWish {
+    /// The options that set the spread and the ends, for messages.
+    pub scale_option: &'static str,
+    pub range_option: &'static str,
+    pub spread: Option<Spread>,
+    pub range: Option<AxisRange>,
 }
 
 impl Axis {
-    /// From 0 to exactly `high`, with at most about `room` labels.
+    /// An axis from 0 to exactly `high`, with at most about `room` labels.
     pub fn linear(label: impl Into<String>, high: f64, room: usize) -> Axis {
         let high = if high > 0.0 { high } else { 1.0 };
         let mut axis = Axis {
@@ -51,13 +64,13 @@ impl Axis {
             low: 0.0,
             high,
             ticks: Vec::new(),
-            made: Ticks::Steps(room.max(1)),
+            rule: TickRule::Steps(room.max(1)),
         };
         axis.ticks = axis.multiples(room);
         axis
     }
 
-    /// The end is rounded up to a tick.
+    /// An axis from 0 whose end is rounded up to a tick.
     pub fn linear_to_tick(label: impl Into<String>, high: f64, room: usize) -> Axis {
         let high = if high > 0.0 { high } else { 1.0 };
         let step = step(high, room);
@@ -65,7 +78,7 @@ impl Axis {
     }
 
     /// A logarithmic axis around two positive values. The lower end is rounded down to a 1, 2 or 5, the upper end up
-    /// to the next digit. It has labels only when it is [`fitted`](Axis::fitted).
+    /// to the next digit. It has labels only when it is [`fit`](Axis::fit) to its length.
     pub fn log(label: impl Into<String>, low: f64, high: f64) -> Axis {
         let low = round_down(low, &[1.0, 2.0, 5.0]);
         let high = round_up(
@@ -78,17 +91,15 @@ impl Axis {
             low,
             high,
             ticks: Vec::new(),
-            made: Ticks::Decades,
+            rule: TickRule::Decades,
         }
     }
 
     /// An axis with a tick at each of the values, which ascend. It is logarithmic if they span several magnitudes.
     pub fn at_values(label: &str, values: &[(f64, String)]) -> Axis {
-        let (first, last) = (
-            values.first().map_or(0.0, |value| value.0),
-            values.last().map_or(1.0, |value| value.0),
-        );
-        // Such as 1, 2, 4, 8, 16.
+        let first = values.first().map_or(0.0, |value| value.0);
+        let last = values.last().map_or(1.0, |value| value.0);
+        // Values such as 1, 2, 4, 8, 16 are logarithmic.
         let spread = if first > 0.0 && last >= 16.0 * first {
             Spread::Log
         } else {
@@ -107,12 +118,12 @@ impl Axis {
             low: first,
             high: last,
             ticks,
-            made: Ticks::Given,
+            rule: TickRule::Given,
         };
         axis.around(first, last)
     }
 
-    /// An axis of bins or rows with these labels.
+    /// An axis of bins with these labels.
     pub fn bins(label: impl Into<String>, [low, high]: [f64; 2], ticks: Vec<Tick>) -> Axis {
         Axis {
             label: label.into(),
@@ -120,120 +131,118 @@ impl Axis {
             low,
             high,
             ticks,
-            made: Ticks::Given,
+            rule: TickRule::Given,
         }
+    }
+
+    /// An axis with a bin for each of these labels. The middles of the bins are 0, 1, 2 and so on.
+    pub fn named_bins<L: Into<String>>(
+        label: impl Into<String>,
+        names: impl IntoIterator<Item = L>,
+    ) -> Axis {
+        let mut ticks = Vec::new();
+        for name in names {
+            ticks.push(Tick {
+                value: ticks.len() as f64,
+                label: name.into(),
+            });
+        }
+        let high = ticks.len() as f64 - 0.5;
+        Axis::bins(label, [-0.5, high], ticks)
     }
 
     /// The axis with a margin, so that markers at the ends do not touch the border.
     fn around(self, first: f64, last: f64) -> Axis {
         const MARGIN: f64 = 0.05;
-        let (low, high) = match self.spread {
-            Spread::Log => (
+        let (low, high) = if self.spread == Spread::Log {
+            (
                 first * (first / last).powf(MARGIN),
                 last * (last / first).powf(MARGIN),
-            ),
-            _ if last > first => (
-                first - (last - first) * MARGIN,
-                last + (last - first) * MARGIN,
-            ),
-            _ => (first - 0.5, first + 0.5),
+            )
+        } else if last > first {
+            let margin = (last - first) * MARGIN;
+            (first - margin, last + margin)
+        } else {
+            (first - 0.5, first + 0.5)
         };
         Axis { low, high, ..self }
     }
 
     /// The axis with the spread and the ends that the user asked for. `least` is the least value that a logarithmic
-    /// axis has to show. What cannot be is an error that begins with the option.
-    pub fn asked(
-        mut self,
-        [scale, range]: [&str; 2],
-        spread: Option<Spread>,
-        ends: Option<AxisRange>,
-        least: f64,
-    ) -> Result<Axis, String> {
+    /// axis has to show.
+    ///
+    /// # Errors
+    /// A wish that cannot be met is an error that begins with its option.
+    pub fn with_wish(self, wish: &AxisWish, least: f64) -> Result<Axis, String> {
         if self.spread == Spread::Bins {
             return Ok(self);
         }
-        if let Some(spread) = spread.filter(|spread| *spread != self.spread) {
-            if spread == Spread::Log && !(least > 0.0 && least.is_finite()) {
-                return Err(format!("{scale} log: no value is above 0"));
-            }
-            self = match (self.made, spread) {
-                (Ticks::Given, _) => {
-                    let (first, last) =
-                        (self.ticks[0].value, self.ticks[self.ticks.len() - 1].value);
-                    Axis { spread, ..self }.around(first, last)
-                }
-                // Below the least value, whose marker must not overlap the axis.
-                (_, Spread::Log) => Axis::log(self.label, least * 0.93, self.high),
-                _ => Axis::linear_to_tick(self.label, self.high, 5),
-            };
+        let mut axis = match wish.spread {
+            Some(spread) if spread != self.spread => self.with_spread(spread, wish, least)?,
+            _ => self,
+        };
+        if let Some(AxisRange { low, high }) = wish.range {
+            axis.low = low.unwrap_or(axis.low);
+            axis.high = high.unwrap_or(axis.high);
         }
-        if let Some(AxisRange { low, high }) = ends {
-            self.low = low.unwrap_or(self.low);
-            self.high = high.unwrap_or(self.high);
-        }
-        let (low, high) = (number(self.low), number(self.high));
-        if self.spread == Spread::Log && self.low <= 0.0 {
+        let scale = wish.scale_option;
+        let range = wish.range_option;
+        let low = number(axis.low);
+        let high = number(axis.high);
+        if axis.spread == Spread::Log && axis.low <= 0.0 {
             return Err(format!(
                 "{range}: a logarithmic axis begins above 0, not at {low}; or {scale} linear"
             ));
         }
-        if self.low >= self.high {
+        if axis.low >= axis.high {
             return Err(format!(
                 "{range}: {low} is not below {high}, where the data ends; give both ends"
             ));
         }
-        self.ticks
-            .retain(|tick| self.low <= tick.value && tick.value <= self.high);
-        Ok(self)
+        axis.ticks
+            .retain(|tick| axis.low <= tick.value && tick.value <= axis.high);
+        Ok(axis)
+    }
+
+    /// The axis with another spread.
+    fn with_spread(self, spread: Spread, wish: &AxisWish, least: f64) -> Result<Axis, String> {
+        if spread == Spread::Log && !(least > 0.0 && least.is_finite()) {
+            return Err(format!("{} log: no value is above 0", wish.scale_option));
+        }
+        if self.rule == TickRule::Given {
+            let first = self.ticks[0].value;
+            let last = self.ticks[self.ticks.len() - 1].value;
+            return Ok(Axis { spread, ..self }.around(first, last));
+        }
+        Ok(if spread == Spread::Log {
+            // The axis begins below the least value, whose marker must not overlap it.
+            Axis::log(self.label, least * 0.93, self.high)
+        } else {
+            Axis::linear_to_tick(self.label, self.high, 5)
+        })
     }
 
     /// The axis with ticks whose labels, of this extent, fit the length. The ends stay.
-    pub fn fitted(mut self, length: f64, extent: impl Fn(&str) -> f64) -> Axis {
-        match self.made {
-            Ticks::Steps(most) => {
-                let all = (1..=most).rev().map(|room| Axis {
-                    ticks: self.multiples(room),
-                    ..self.clone()
-                });
-                let least = Axis {
-                    ticks: self.multiples(1),
-                    ..self.clone()
-                };
-                return all
-                    .into_iter()
-                    .find(|axis| axis.has_room(length, &extent))
-                    .unwrap_or(least);
+    pub fn fit(mut self, length: f64, extent: impl Fn(&str) -> f64) -> Axis {
+        match self.rule {
+            TickRule::Steps(most) => {
+                for room in (1..=most).rev() {
+                    self.ticks = self.multiples(room);
+                    if self.has_room(length, &extent) {
+                        break;
+                    }
+                }
             }
-            Ticks::Decades => self.ticks = self.decades(length, extent),
-            Ticks::Given if self.spread == Spread::Bins => {
-                // Every second or third has a label, counted from the last.
-                let count = self.ticks.len();
-                let every = |stride: usize| {
-                    let mut thinned = self.clone();
-                    let hidden = thinned
-                        .ticks
-                        .iter_mut()
-                        .enumerate()
-                        .filter(|(i, _)| !(count - 1 - i).is_multiple_of(stride));
-                    hidden.for_each(|(_, tick)| tick.label.clear());
-                    thinned
-                };
-                let fits = (1..=count.max(1))
-                    .map(every)
-                    .find(|axis| axis.has_room(length, &extent));
-                return fits.unwrap_or_else(|| every(count.max(1)));
-            }
-            Ticks::Given => {
+            TickRule::Decades => self.ticks = self.decades(length, extent),
+            TickRule::Given if self.spread == Spread::Bins => self.thin_out(length, extent),
+            TickRule::Given => {
                 let all = std::mem::take(&mut self.ticks);
                 for tick in all {
                     self.ticks.push(tick);
-                    if !self.has_room(length, &extent) {
-                        self.ticks
-                            .last_mut()
-                            .expect("there is this one")
-                            .label
-                            .clear();
+                    if !self.has_room(length, &extent)
+                        && let Some(last) = self.ticks.last_mut()
+                    {
+                        last.label.clear();
                     }
                 }
             }
@@ -241,54 +250,84 @@ impl Axis {
         self
     }
 
-    /// The multiples of a round step, at most about `room` of them.
-    fn multiples(&self, room: usize) -> Vec<Tick> {
-        let step = step(self.high - self.low, room);
-        // Slack for rounding: an end that is a multiple of the step gets its tick.
-        let (first, last) = (
-            (self.low / step - 1e-9).ceil() as i64,
-            (self.high / step + 1e-9).floor() as i64,
-        );
-        let values = (first..=last).map(|i| i as f64 * step);
-        values
-            .map(|value| Tick {
-                value,
-                label: number(value),
-            })
-            .collect()
+    /// Keeps the labels of every second or third bin and so on, counted from the last, until they fit the length.
+    fn thin_out(&mut self, length: f64, extent: impl Fn(&str) -> f64) {
+        let all = self.ticks.clone();
+        let count = all.len();
+        for stride in 1..=count.max(1) {
+            self.ticks = all.clone();
+            for (i, tick) in self.ticks.iter_mut().enumerate() {
+                if !(count - 1 - i).is_multiple_of(stride) {
+                    tick.label.clear();
+                }
+            }
+            if self.has_room(length, &extent) {
+                break;
+            }
+        }
     }
 
-    /// Each 1, 2 and 5 if the labels fit, otherwise powers of ten or some of them.
+    /// The multiples of a round step, at most about `room` of them.
+    fn multiples(&self, room: usize) -> Vec<Tick> {
+        // An end that is a multiple of the step gets its tick in spite of rounding.
+        const SLACK: f64 = 1e-9;
+        let step = step(self.high - self.low, room);
+        let first = (self.low / step - SLACK).ceil() as i64;
+        let last = (self.high / step + SLACK).floor() as i64;
+        let mut ticks = Vec::new();
+        for i in first..=last {
+            let value = i as f64 * step;
+            ticks.push(Tick {
+                value,
+                label: number(value),
+            });
+        }
+        ticks
+    }
+
+    /// The ticks of a logarithmic axis. Each 1, 2 and 5 has a label if the labels fit, otherwise powers of ten or some of
+    /// them.
     fn decades(&self, length: f64, extent: impl Fn(&str) -> f64) -> Vec<Tick> {
-        let (first, last) = (exponent(self.low), exponent(self.high));
-        let within = self.low * (1.0 - 1e-9)..=self.high * (1.0 + 1e-9);
-        // Over many decades, minor ticks would run together.
-        const MOST_MINOR: i32 = 6;
+        let decades = exponent(self.high) - exponent(self.low);
         let mut axis = self.clone();
-        // Stride 0 labels each 1, 2 and 5.
-        for stride in 0..=last - first + 1 {
-            let shown = |power: i32, digit: u32| match stride {
-                0 => matches!(digit, 1 | 2 | 5),
-                _ => digit == 1 && (power - last).rem_euclid(stride) == 0,
-            };
-            let tick = |power: i32, digit: u32| {
-                let value = f64::from(digit) * 10f64.powi(power);
-                let label = if shown(power, digit) {
-                    number(value)
-                } else {
-                    String::new()
-                };
-                let is_drawn = !label.is_empty() || last - first <= MOST_MINOR;
-                (within.contains(&value) && is_drawn).then_some(Tick { value, label })
-            };
-            axis.ticks = (first..=last)
-                .flat_map(|power| (1..10).filter_map(move |digit| tick(power, digit)))
-                .collect();
+        for stride in 0..=decades + 1 {
+            axis.ticks = self.decade_ticks(stride);
             if axis.has_room(length, &extent) {
                 break;
             }
         }
         axis.ticks
+    }
+
+    /// The ticks of a logarithmic axis with labels at each power of ten that is a multiple of the stride from the highest.
+    /// Stride 0 labels each 1, 2 and 5.
+    fn decade_ticks(&self, stride: i32) -> Vec<Tick> {
+        // Over more decades, minor ticks would run together.
+        const MOST_WITH_MINOR: i32 = 6;
+        let first = exponent(self.low);
+        let last = exponent(self.high);
+        let within = self.low * (1.0 - 1e-9)..=self.high * (1.0 + 1e-9);
+        let mut ticks = Vec::new();
+        for power in first..=last {
+            for digit in 1..10u32 {
+                let value = f64::from(digit) * 10f64.powi(power);
+                let has_label = if stride == 0 {
+                    matches!(digit, 1 | 2 | 5)
+                } else {
+                    digit == 1 && (power - last).rem_euclid(stride) == 0
+                };
+                let has_tick = has_label || last - first <= MOST_WITH_MINOR;
+                if has_tick && within.contains(&value) {
+                    let label = if has_label {
+                        number(value)
+                    } else {
+                        String::new()
+                    };
+                    ticks.push(Tick { value, label });
+                }
+            }
+        }
+        ticks
     }
 
     pub fn labels(&self) -> impl DoubleEndedIterator<Item = &str> {
@@ -298,7 +337,8 @@ impl Axis {
             .filter(|label| !label.is_empty())
     }
 
-    pub fn in_grid(&self) -> impl Iterator<Item = &Tick> {
+    /// The ticks at which the grid has lines.
+    pub fn grid_ticks(&self) -> impl Iterator<Item = &Tick> {
         self.ticks
             .iter()
             .filter(|tick| !tick.label.is_empty() && self.spread != Spread::Bins)
@@ -306,17 +346,19 @@ impl Axis {
 
     /// Whether no two labels touch.
     fn has_room(&self, length: f64, extent: impl Fn(&str) -> f64) -> bool {
-        let labelled: Vec<&Tick> = self
-            .ticks
-            .iter()
-            .filter(|tick| !tick.label.is_empty())
-            .collect();
-        let end = |tick: &Tick, side: f64| {
-            self.place(tick.value) * length + side * extent(&tick.label) / 2.0
-        };
-        labelled
-            .windows(2)
-            .all(|pair| end(pair[0], 1.0) <= end(pair[1], -1.0))
+        let mut end_before = f64::NEG_INFINITY;
+        for tick in &self.ticks {
+            if tick.label.is_empty() {
+                continue;
+            }
+            let middle = self.place(tick.value) * length;
+            let half = extent(&tick.label) / 2.0;
+            if end_before > middle - half {
+                return false;
+            }
+            end_before = middle + half;
+        }
+        true
     }
 
     /// The place of a value: 0 is the beginning of the axis, 1 its end. On a logarithmic axis, 0 and negative values
@@ -331,36 +373,86 @@ impl Axis {
     }
 }
 
+/// The ends that a user gives an axis. An end without a value is that of the data.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AxisRange {
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+}
+
+impl FromStr for AxisRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<AxisRange, String> {
+        let Some((low, high)) = text.split_once("..") else {
+            return Err(wrong_range(text, "is not a range"));
+        };
+        match (range_end(low, text)?, range_end(high, text)?) {
+            (None, None) => Err(wrong_range(text, "has no end")),
+            (Some(low), Some(high)) if low >= high => Err(wrong_range(text, "does not ascend")),
+            (low, high) => Ok(AxisRange { low, high }),
+        }
+    }
+}
+
+/// An end of a range, or `None` if its text is empty.
+fn range_end(end: &str, range: &str) -> Result<Option<f64>, String> {
+    let end = end.trim();
+    if end.is_empty() {
+        return Ok(None);
+    }
+    match end.parse::<f64>() {
+        Ok(end) if end.is_finite() => Ok(Some(end)),
+        _ => Err(wrong_range(range, "is not a range")),
+    }
+}
+
+fn wrong_range(text: &str, what: &str) -> String {
+    format!("\"{text}\" {what}; write A..B, A.. or ..B with numbers, such as 0..500")
+}
+
+impl fmt::Display for AxisRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(low) = self.low {
+            write!(f, "{low}")?;
+        }
+        f.write_str("..")?;
+        if let Some(high) = self.high {
+            write!(f, "{high}")?;
+        }
+        Ok(())
+    }
+}
+
 /// The distance of the ticks of a linear axis of this length.
 fn step(length: f64, room: usize) -> f64 {
     round_up(length / room.max(1) as f64, &[1.0, 2.0, 5.0])
 }
 
-/// Of the power of ten at or below a value.
+/// The exponent of the power of ten at or below a value.
 fn exponent(value: f64) -> i32 {
     (value.log10() + 1e-9).floor() as i32
 }
 
+/// A value rounded up to one of these digits, or to 10, times a power of ten.
 fn round_up(value: f64, digits: &[f64]) -> f64 {
     let scale = 10f64.powi(exponent(value));
-    digits
+    let digit = digits
         .iter()
-        .find(|digit| value / scale <= *digit * (1.0 + 1e-9))
-        .unwrap_or(&10.0)
-        * scale
+        .find(|digit| value / scale <= *digit * (1.0 + 1e-9));
+    digit.unwrap_or(&10.0) * scale
 }
 
-/// Rounded down to one of these digits (1 first) times a power of ten.
+/// A value rounded down to one of these digits (1 first) times a power of ten.
 fn round_down(value: f64, digits: &[f64]) -> f64 {
     let scale = 10f64.powi(exponent(value));
-    digits
+    let digit = digits
         .iter()
-        .rfind(|digit| value / scale >= *digit * (1.0 - 1e-9))
-        .unwrap_or(&1.0)
-        * scale
+        .rfind(|digit| value / scale >= *digit * (1.0 - 1e-9));
+    digit.unwrap_or(&1.0) * scale
 }
 
-/// `0.05`, `250`, `20,000`: at most nine decimals.
+/// A number as text with at most nine decimals, such as `0.05`, `250` or `20,000`.
 pub fn number(value: f64) -> String {
     let text = format!("{:.9}", HumanFloatCount(value));
     if text == "-0" {
@@ -372,9 +464,10 @@ pub fn number(value: f64) -> String {
 
 /// A number's digits, with a comma between thousands.
 pub fn thousands(digits: &str) -> String {
-    digits
-        .parse()
-        .map_or(digits.into(), |value| HumanFloatCount(value).to_string())
+    match digits.parse() {
+        Ok(value) => HumanFloatCount(value).to_string(),
+        Err(_) => digits.into(),
+    }
 }
 
 #[cfg(test)]
@@ -419,7 +512,7 @@ mod tests {
     #[test]
     fn a_log_axis_thins_its_labels_as_it_grows() {
         let log = |low, high, length| {
-            Axis::log("", low, high).fitted(length, |label| 10.0 * label.len() as f64)
+            Axis::log("", low, high).fit(length, |label| 10.0 * label.len() as f64)
         };
         assert_eq!(
             labels(&log(3.0, 420.0, 300.0)),

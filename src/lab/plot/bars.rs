@@ -1,127 +1,78 @@
 //! Groups of bars, in one or more panels.
 
-use super::axis::{Axis, Spread, Tick, number};
-use super::canvas::{Canvas, Rect, Stroke};
+use super::axis::{Axis, Spread, number};
+use super::canvas::{Canvas, Point, Rect, Stroke};
+use super::chart::{Bar, Bars};
 use super::data::{Datum, OF_REPLICATIONS};
-use super::input::SeriesRow;
-use super::layout::{Content, Frame, drawn};
-use super::legend::{
-    LegendEntry, LegendKey, MarkerSigns, SPAN, WHISKER, bar, interval_label, marker,
-};
+use super::dot::MarkerSigns;
+use super::folder::{Series, SeriesRow};
+use super::input::{PlotInputs, distinct_names};
+use super::layout::{Content, Frame, draw_panels};
+use super::legend::{LegendEntry, LegendKey, interval_label};
+use super::lines::draw_lines;
+use super::options::PlotOptions;
 use super::panel::PlotPanel;
 use super::points::{replications, x_label};
 use super::remark::{IN_LEGEND, stated_entry, stated_style};
-use super::sheet::Sheet;
-use super::style::{INK, Style};
-use super::{Drawing, PlotInputs, PlotOptions, Undrawn, lines, nothing};
+use super::style::{INK, SPAN_WIDTH, Style, WHISKER_WIDTH};
+use super::undrawn::{Drawing, nothing};
+use crate::base::error::Result;
 use crate::lab::results::columns::Metric;
 use crate::lab::results::sweep_keys;
 use crate::lab::results::sweep_keys::distinct;
 use crate::lab::results::table::significant;
 
+/// The height of a panel among several.
 const HEIGHT: f64 = 120.0;
+/// The height of an only panel.
 const ALONE: f64 = 210.0;
+/// The meaning of a bar's whisker.
 const WHISKERS: &str = "mean to p99";
+/// The share of a group's width that its bars take.
+const GROUP_WIDTH: f64 = 0.8;
 
-#[derive(Clone, Debug, Default)]
-pub struct Bars {
-    pub sheet: Sheet,
-    pub title: Option<String>,
-    /// The difference between groups, such as "Load".
-    pub across: String,
-    pub value: String,
-    pub series: Vec<String>,
-    /// Panels and groups in their order.
-    pub bars: Vec<Bar>,
-    /// Values of a series `X, paper` are marks on the bars of `X` or `X, model`.
-    pub with_papers: bool,
-    /// With a logarithmic axis.
-    pub log: bool,
-    /// Lines over the groups, which are many, instead of bars.
-    pub lines: bool,
-    /// A last panel that sums up the others in a unit of its own. No claim reads it as a bar of its series.
-    pub summary: Vec<Bar>,
-    /// Of series that have bars of their own; empty: those of series 0, 1 and so on.
-    pub styles: Vec<Style>,
-    /// What a cross on a bar says, if not that requests were late.
-    pub crossed: Option<&'static str>,
-    /// What intervals are, if bars have some.
-    pub interval: String,
+/// A marker on a bar. Markers are drawn after all bars, which they cover.
+struct BarMarker<'b> {
+    series: &'b str,
+    style: Style,
+    at: Point,
+    signs: MarkerSigns,
 }
 
-/// A bar and its place.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Bar {
-    pub panel: String,
-    pub group: String,
-    pub series: String,
-    /// `None`: the place is empty.
-    pub value: Option<f64>,
-    /// The 99th percentile of what the value is the mean of.
-    pub upto: Option<f64>,
-    /// The ends of the value's 95 % interval over replications.
-    pub interval: Option<[f64; 2]>,
-    /// Then a hollow marker stands on it.
-    pub saturated: bool,
-    /// The load generator was late: a crossed marker stands on it.
-    pub invalid: bool,
-}
-
-impl Bar {
-    pub fn new(group: impl ToString, series: impl Into<String>, value: Option<f64>) -> Bar {
-        Bar {
-            group: group.to_string(),
-            series: series.into(),
-            value,
-            ..Bar::default()
-        }
-    }
+/// The place of a bar on the canvas.
+struct BarPlace {
+    area: Rect,
+    /// The middle of the bar on the horizontal axis.
+    middle: f64,
+    /// Whether the value lies above the axis.
+    is_above: bool,
 }
 
 impl Bars {
-    pub fn drawn(&self) -> Canvas {
+    /// Draws the bars.
+    pub fn draw(&self) -> Canvas {
         if self.lines {
-            lines::drawn(self)
+            draw_lines(self)
         } else {
-            self.with_axes(self.contents())
+            self.draw_contents(self.contents())
         }
     }
 
     /// Draws the bars with the axes that the user asked for.
-    pub fn asked(&self, options: &PlotOptions) -> Drawing {
+    pub(super) fn draw_with(&self, options: &PlotOptions) -> Drawing {
         let least = self
             .bars
             .iter()
+            .filter(|bar| bar.is_positive())
             .filter_map(|bar| bar.value)
-            .filter(|value| *value > 0.0)
             .fold(f64::INFINITY, f64::min);
-        let asked = |content: Content| {
-            let axes = [content.x, content.y];
-            let [x, y] = options.asked(axes, [1.0, least])?;
-            Ok(Content { x, y, ..content })
-        };
-        Ok(self.with_axes(
-            self.contents()
-                .into_iter()
-                .map(asked)
-                .collect::<Result<_, Undrawn>>()?,
-        ))
-    }
-
-    fn own(&self) -> Vec<&str> {
-        self.series
-            .iter()
-            .filter(|s| self.marked_by(s).is_none())
-            .map(String::as_str)
-            .collect()
-    }
-
-    pub fn style(&self, place: usize) -> Style {
-        self.styles.get(place).copied().unwrap_or(Style::of(place))
-    }
-
-    fn panels(&self) -> Vec<&str> {
-        distinct(self.all().map(|bar| bar.panel.as_str()))
+        let mut contents = Vec::new();
+        for content in self.contents() {
+            let axes = [content.x.clone(), content.y.clone()];
+            let [x, y] = options.latency_axes(axes, [1.0, least])?;
+            contents.push(Content { x, y, ..content });
+        }
+        Ok(self.draw_contents(contents))
     }
 
     fn contents(&self) -> Vec<Content> {
@@ -132,229 +83,225 @@ impl Bars {
             .collect()
     }
 
-    fn legend(&self) -> Vec<LegendEntry> {
-        let own = self.own();
-        let mut legend: Vec<LegendEntry> = (0..)
-            .zip(&own)
-            .map(|(i, label)| LegendEntry::new(*label, LegendKey::Bar(self.style(i))))
-            .collect();
-        if own.len() == 1 && self.panels().len() > 1 {
-            legend.clear();
-        }
-        let any = |is: fn(&Bar) -> bool| self.all().any(is);
-        let intervals = any(|bar| bar.interval.is_some());
-        let tail = if intervals {
-            LegendKey::Span
+    fn content(&self, panel: &str, panels: usize) -> Content {
+        let highest = self
+            .of_panel(panel)
+            .filter_map(Bar::highest)
+            .fold(0.0, f64::max);
+        let lowest = self
+            .of_panel(panel)
+            .filter(|bar| bar.is_positive())
+            .filter_map(|bar| bar.value)
+            .fold(highest, f64::min);
+        let (height, room) = if panels > 1 { (HEIGHT, 4) } else { (ALONE, 5) };
+        let y = if self.log && lowest > 0.0 {
+            // The axis begins below the lowest value, which would have no bar otherwise.
+            Axis::log(&self.value, 0.7 * lowest, highest)
         } else {
-            LegendKey::Whisker
+            Axis::linear_to_tick(&self.value, highest, room)
         };
-        let crossed = self.crossed.unwrap_or("not valid: requests were late");
-        let cross = MarkerSigns {
-            invalid: true,
-            ..MarkerSigns::default()
-        };
-        let more = [
-            any(|bar| bar.upto.is_some()).then(|| LegendEntry::new(WHISKERS, tail)),
-            intervals.then(|| LegendEntry::new(&self.interval, LegendKey::Whisker)),
-            any(|bar| bar.saturated && bar.value.is_some())
-                .then(|| LegendEntry::told("saturated", MarkerSigns::default())),
-            any(|bar| bar.invalid && bar.value.is_some())
-                .then(|| LegendEntry::told(crossed, cross)),
-            stated_entry(own.len() < self.series.len()),
-        ];
-        legend.extend(more.into_iter().flatten());
+        let groups = distinct(self.of_panel(panel).map(|bar| &bar.group));
+        let x = Axis::named_bins(&self.across, groups);
+        Content::new(panel, height, [x, y])
+    }
+
+    fn legend(&self) -> Vec<LegendEntry> {
+        let own = self.own_series();
+        let mut legend = Vec::new();
+        if own.len() != 1 || self.panels().len() <= 1 {
+            for (i, label) in own.iter().enumerate() {
+                legend.push(LegendEntry::new(*label, LegendKey::Bar(self.style(i))));
+            }
+        }
+        let has_intervals = self.all().any(|bar| bar.interval.is_some());
+        if self.all().any(|bar| bar.upto.is_some()) {
+            let key = if has_intervals {
+                LegendKey::Span
+            } else {
+                LegendKey::Whisker
+            };
+            legend.push(LegendEntry::new(WHISKERS, key));
+        }
+        if has_intervals {
+            legend.push(LegendEntry::new(&self.interval, LegendKey::Whisker));
+        }
+        if self.all().any(|bar| bar.saturated && bar.value.is_some()) {
+            legend.push(LegendEntry::for_signs("saturated", MarkerSigns::default()));
+        }
+        if self.all().any(|bar| bar.invalid && bar.value.is_some()) {
+            let label = self.crossed.unwrap_or("not valid: requests were late");
+            let cross = MarkerSigns {
+                invalid: true,
+                ..MarkerSigns::default()
+            };
+            legend.push(LegendEntry::for_signs(label, cross));
+        }
+        if own.len() < self.series.len() {
+            legend.push(stated_entry());
+        }
         legend
     }
 
-    fn with_axes(&self, contents: Vec<Content>) -> Canvas {
-        let (legend, panels) = (self.legend(), self.panels());
-        // Of three in two columns, one cell would be empty.
-        let (title, beside) = (self.title.as_deref(), panels.len() != 3);
+    fn draw_contents(&self, contents: Vec<Content>) -> Canvas {
+        let legend = self.legend();
+        let panels = self.panels();
         let frame = Frame {
             sheet: &self.sheet,
-            title,
+            title: self.title.as_deref(),
             legend: &legend,
-            beside,
+            // Three panels in two columns would leave a place empty.
+            beside: panels.len() != 3,
             right: None,
         };
-        drawn(&frame, contents, |canvas, i, panel| {
-            self.draw(canvas, panel, panels[i])
+        draw_panels(&frame, contents, |canvas, i, panel| {
+            self.draw_panel(canvas, panel, panels[i]);
         })
     }
 
-    fn draw(&self, canvas: &mut Canvas, panel: &PlotPanel, name: &str) {
-        let own = self.own();
-        let width = 0.8 / own.len().max(1) as f64;
-        // They cover bars.
-        let mut markers = Vec::new();
+    fn draw_panel(&self, canvas: &mut Canvas, panel: &PlotPanel, name: &str) {
+        let own = self.own_series();
         let groups = distinct(self.of_panel(name).map(|bar| &bar.group));
-        let group = |bar: &Bar| groups.iter().position(|group| **group == bar.group);
-        let series = |bar: &Bar| self.series.iter().position(|series| *series == bar.series);
         let mut all: Vec<&Bar> = self.of_panel(name).collect();
-        all.sort_by_key(|bar| (group(bar), series(bar)));
-        for one in all {
-            let (label, stated_of) = (one.series.as_str(), self.marked_by(&one.series));
-            let place = own
-                .iter()
-                .position(|own| *own == stated_of.unwrap_or(label));
-            let (Some(value), Some(place), Some(group)) = (one.value, place, group(one)) else {
+        all.sort_by_key(|bar| {
+            let group = groups.iter().position(|group| **group == bar.group);
+            let series = self.series.iter().position(|series| *series == bar.series);
+            (group, series)
+        });
+        let mut markers: Vec<BarMarker<'_>> = Vec::new();
+        for bar in all {
+            let marked = self.marked_series(&bar.series);
+            let label = marked.unwrap_or(&bar.series);
+            let place = own.iter().position(|own| *own == label);
+            let group = groups.iter().position(|group| **group == bar.group);
+            let (Some(value), Some(place), Some(group)) = (bar.value, place, group) else {
                 continue;
             };
-            canvas.data.extend(one.data(panel, value));
-            let from = group as f64 - 0.4 + place as f64 * width;
-            let ((left, bottom), (right, top)) = (
-                panel.at(from, panel.y.low),
-                panel.at(from + width, value.min(panel.y.high)),
-            );
-            let middle = ((left + right) / 2.0, top);
-            canvas.spot(
-                label,
-                Rect {
-                    left,
-                    top,
-                    right,
-                    bottom,
-                },
-                self.values(one, value),
-            );
-            let above = value > panel.y.high;
-            let told = MarkerSigns {
-                saturated: one.saturated,
-                invalid: one.invalid,
-                above,
-                ..MarkerSigns::default()
-            };
-            if stated_of.is_some() {
-                markers.push((
-                    IN_LEGEND,
-                    stated_style(),
-                    middle,
-                    MarkerSigns {
-                        above,
+            canvas.data.extend(bar.data(panel, value));
+            let on_canvas = place_bar(panel, value, [group, place], own.len());
+            canvas.spot(&bar.series, on_canvas.area, self.values(bar, value));
+            let area = on_canvas.area;
+            let top = ((area.left + area.right) / 2.0, area.top);
+            if marked.is_some() {
+                markers.push(BarMarker {
+                    series: IN_LEGEND,
+                    style: stated_style(),
+                    at: top,
+                    signs: MarkerSigns {
+                        above: on_canvas.is_above,
                         ..MarkerSigns::default()
                     },
-                ));
+                });
                 continue;
             }
-            let gap = ((right - left) * 0.08).min(0.6);
-            canvas.group(label, |canvas| {
-                bar(
-                    canvas,
-                    &Rect {
-                        left: left + gap,
-                        top,
-                        right: right - gap,
-                        bottom,
-                    },
-                    &self.style(place),
-                );
-                let stroke = |width| Stroke::solid(INK, width);
-                match (one.upto, one.interval) {
-                    (Some(upto), None) => panel.whisker(
-                        canvas,
-                        from + width / 2.0,
-                        0.0,
-                        [value, upto],
-                        stroke(WHISKER),
-                    ),
-                    (Some(upto), Some(_)) => {
-                        panel.span(canvas, from + width / 2.0, 0.0, [value, upto], stroke(SPAN))
-                    }
-                    _ => {}
-                }
-                one.interval.into_iter().for_each(|ends| {
-                    panel.whisker(canvas, from + width / 2.0, 0.0, ends, stroke(WHISKER))
-                });
+            let style = self.style(place);
+            canvas.group(&bar.series, |canvas| {
+                draw_bar(canvas, panel, bar, value, &on_canvas, &style);
             });
-            markers.extend((one.saturated || one.invalid || above).then_some((
-                label,
-                self.style(place),
-                middle,
-                told,
-            )));
+            if bar.saturated || bar.invalid || on_canvas.is_above {
+                markers.push(BarMarker {
+                    series: &bar.series,
+                    style,
+                    at: top,
+                    signs: MarkerSigns {
+                        saturated: bar.saturated,
+                        invalid: bar.invalid,
+                        above: on_canvas.is_above,
+                        ..MarkerSigns::default()
+                    },
+                });
+            }
         }
-        for (label, style, at, told) in markers {
-            canvas.group(label, |canvas| marker(canvas, at, &style, 0.0, told));
+        for marker in markers {
+            canvas.group(marker.series, |canvas| {
+                canvas.marker(marker.at, &marker.style, 0.0, marker.signs);
+            });
         }
     }
 
-    /// The series whose bars have the paper's values of this one as marks.
-    fn marked_by(&self, label: &str) -> Option<&str> {
-        let name = label.strip_suffix(", paper").filter(|_| self.with_papers)?;
-        self.series
-            .iter()
-            .map(String::as_str)
-            .find(|of| of.strip_suffix(", model").unwrap_or(of) == name)
-    }
-
-    /// Those of the last panel, too.
-    pub fn all(&self) -> impl Iterator<Item = &Bar> {
-        self.bars.iter().chain(&self.summary)
-    }
-
-    fn of_panel(&self, panel: &str) -> impl Iterator<Item = &Bar> {
-        self.all().filter(move |bar| bar.panel == panel)
-    }
-
-    /// For a page.
+    /// The text with which a page shows a bar.
     fn values(&self, bar: &Bar, value: f64) -> String {
-        let upto = bar.upto.map_or(String::new(), |upto| {
-            format!("\n{WHISKERS}: {}", significant(upto))
-        });
-        let interval = bar.interval.map_or(String::new(), |[_, high]| {
-            format!(" ± {}", significant(high - value))
-        });
-        let of = if self.summary.contains(bar) {
+        let quantity = if self.summary.contains(bar) {
             &bar.panel
         } else {
             &self.value
         };
-        format!(
-            "{}: {}\n{of}: {}{interval}{upto}",
+        let mut text = format!(
+            "{}: {}\n{quantity}: {}",
             self.across,
             bar.group,
             significant(value)
-        )
+        );
+        if let Some([_, high]) = bar.interval {
+            text += &format!(" ± {}", significant(high - value));
+        }
+        if let Some(upto) = bar.upto {
+            text += &format!("\n{WHISKERS}: {}", significant(upto));
+        }
+        text
     }
+}
 
-    fn content(&self, panel: &str, panels: usize) -> Content {
-        let of_bars = |of: fn(&Bar) -> Option<f64>| self.of_panel(panel).filter_map(of);
-        let ends = |bar: &Bar| {
-            bar.upto
-                .unwrap_or(0.0)
-                .max(bar.interval.map_or(0.0, |[_, high]| high))
-        };
-        let highest = self
-            .of_panel(panel)
-            .filter_map(|bar| Some(bar.value?.max(ends(bar))))
-            .fold(0.0, f64::max);
-        let lowest = of_bars(|bar| bar.value.filter(|value| *value > 0.0)).fold(highest, f64::min);
-        let (height, room) = if panels > 1 { (HEIGHT, 4) } else { (ALONE, 5) };
-        let y = match self.log && lowest > 0.0 {
-            // Below the lowest, which would have no bar.
-            true => Axis::log(&self.value, 0.7 * lowest, highest),
-            false => Axis::linear_to_tick(&self.value, highest, room),
-        };
-        let groups = distinct(self.of_panel(panel).map(|bar| &bar.group));
-        let count = groups.len();
-        let ticks = (0..).zip(groups).map(|(i, group)| Tick {
-            value: f64::from(i),
-            label: group.clone(),
-        });
-        let x = Axis::bins(&self.across, [-0.5, count as f64 - 0.5], ticks.collect());
-        Content::new(panel, height, [x, y])
+/// The place of a bar, which has a number in its group, of this many bars in each group.
+fn place_bar(
+    panel: &PlotPanel,
+    value: f64,
+    [group, number]: [usize; 2],
+    bars_in_group: usize,
+) -> BarPlace {
+    let width = GROUP_WIDTH / bars_in_group.max(1) as f64;
+    let from = group as f64 - GROUP_WIDTH / 2.0 + number as f64 * width;
+    let (left, bottom) = panel.at(from, panel.y.low);
+    let (right, top) = panel.at(from + width, value.min(panel.y.high));
+    BarPlace {
+        area: Rect {
+            left,
+            top,
+            right,
+            bottom,
+        },
+        middle: from + width / 2.0,
+        is_above: value > panel.y.high,
+    }
+}
+
+/// Draws a bar with its whiskers.
+fn draw_bar(
+    canvas: &mut Canvas,
+    panel: &PlotPanel,
+    bar: &Bar,
+    value: f64,
+    place: &BarPlace,
+    style: &Style,
+) {
+    let gap = (place.area.width() * 0.08).min(0.6);
+    let narrower = Rect {
+        left: place.area.left + gap,
+        right: place.area.right - gap,
+        ..place.area
+    };
+    canvas.bar(&narrower, style);
+    let whisker = Stroke::solid(INK, WHISKER_WIDTH);
+    if let Some(upto) = bar.upto {
+        let ends = [value, upto];
+        if bar.interval.is_some() {
+            let thin = Stroke::solid(INK, SPAN_WIDTH);
+            panel.span(canvas, place.middle, 0.0, ends, thin);
+        } else {
+            panel.whisker(canvas, place.middle, 0.0, ends, whisker);
+        }
+    }
+    if let Some(ends) = bar.interval {
+        panel.whisker(canvas, place.middle, 0.0, ends, whisker);
     }
 }
 
 impl Bar {
+    /// The bar with its intervals, as rows of the figure's data.
     fn data(&self, panel: &PlotPanel, value: f64) -> Vec<Datum> {
-        let Bar {
-            invalid, saturated, ..
-        } = *self;
         let plain = Datum {
-            invalid,
-            saturated,
-            ..Datum::new(panel, &self.series, &self.group, value)
+            invalid: self.invalid,
+            saturated: self.saturated,
+            ..panel.datum(&self.series, &self.group, value)
         };
         plain.with_each([
             (self.interval, OF_REPLICATIONS),
@@ -363,82 +310,88 @@ impl Bar {
     }
 }
 
-pub fn by_load(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
-    let series = inputs.series(&options.in_panels())?;
-    let (policies, parts) = inputs.by_folder(&series);
+/// Draws mean latencies by load. Each results folder has a panel.
+pub fn draw_by_load(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
+    let series = inputs.series(&options.with_panels())?;
+    let parts = inputs.by_folder(&series);
     let mut bars = Vec::new();
-    for (folder, own) in &parts {
+    for part in &parts {
         let panel = if parts.len() == 1 && options.title.is_some() {
-            String::new()
+            ""
         } else {
-            options.look.name(&folder.name).to_string()
+            options.look.name(&part.folder.name)
         };
-        let mut of_folder = Vec::new();
-        for s in own {
-            for SeriesRow { row, whole, x, .. } in &s.rows {
-                let point = row.point()?;
-                let load = || {
-                    point
-                        .parse::<f64>()
-                        .map_or(point.to_string(), |rate| number(rate.round()))
-                };
-                let (panel, group, series) = (
-                    panel.clone(),
-                    x.clone().unwrap_or_else(load),
-                    s.name.clone(),
-                );
-                let (value, upto) = (row.metric(Metric::Mean)?, row.metric(Metric::P99)?);
-                let (interval, saturated, invalid) = (
-                    row.interval(Metric::Mean)?,
-                    whole.saturated()?,
-                    !whole.is_valid()?,
-                );
-                of_folder.push(Bar {
-                    panel,
-                    group,
-                    series,
-                    value,
-                    upto,
-                    interval,
-                    saturated,
-                    invalid,
-                });
-            }
-        }
+        let mut of_folder = bars_of_series(panel, &part.series)?;
         if options.x.is_some() {
             of_folder.sort_by(|a, b| sweep_keys::order(&a.group, &b.group));
         }
         bars.extend(of_folder);
     }
-    let values = || bars.iter().filter_map(|bar| bar.value);
-    let (least, most) = values().fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), v| {
-        (v.min(a), v.max(b))
-    });
-    if values().next().is_none() {
+    if bars.iter().all(|bar| bar.value.is_none()) {
         return Err(nothing("summary.csv has no row with mean_ms"));
     }
-    /// A linear axis would show the short bars as nothing.
-    const WIDE: f64 = 100.0;
-    let log = options
-        .spread()
-        .map_or(most > WIDE * least, |spread| spread == Spread::Log);
     let rows = series.iter().flat_map(|s| s.rows.iter().map(|row| row.row));
-    let drawing = Bars {
+    let policies = distinct_names(&series);
+    let mut chart = Bars {
         sheet: options.sheet(),
-        log,
         title: options.title.clone(),
         across: x_label(&series, options).unwrap_or_else(|| "Load (requests/s)".into()),
         value: "Latency (ms)".into(),
         styles: policies.iter().map(|(_, style)| *style).collect(),
         series: policies
-            .into_iter()
-            .map(|(policy, _)| policy.into())
+            .iter()
+            .map(|(policy, _)| policy.to_string())
             .collect(),
         bars,
         interval: interval_label(&replications(rows)),
         ..Bars::default()
     };
-    drawing.asked(options)
+    chart.log = match options.latency_spread() {
+        Some(spread) => spread == Spread::Log,
+        None => chart.spans_magnitudes(),
+    };
+    chart.draw_with(options)
+}
+
+impl Bars {
+    /// Whether a linear axis would show the short bars as nothing.
+    fn spans_magnitudes(&self) -> bool {
+        const WIDE: f64 = 100.0;
+        let [least, most] = self.least_and_most();
+        most > WIDE * least
+    }
+}
+
+/// A bar for each row of these series.
+fn bars_of_series(panel: &str, series: &[&Series<'_>]) -> Result<Vec<Bar>> {
+    let mut bars = Vec::new();
+    for s in series {
+        for row in &s.rows {
+            let group = group_name(row)?;
+            let mean = row.row.metric(Metric::Mean)?;
+            bars.push(Bar {
+                panel: panel.to_string(),
+                upto: row.row.metric(Metric::P99)?,
+                interval: row.row.interval(Metric::Mean)?,
+                saturated: row.whole.saturated()?,
+                invalid: !row.whole.is_valid()?,
+                ..Bar::new(group, &s.name, mean)
+            });
+        }
+    }
+    Ok(bars)
+}
+
+/// The value of the swept key on the x axis, or the load.
+fn group_name(row: &SeriesRow<'_>) -> Result<String> {
+    let point = row.row.point()?;
+    if let Some(x) = &row.x {
+        return Ok(x.clone());
+    }
+    Ok(match point.parse::<f64>() {
+        Ok(rate) => number(rate.round()),
+        Err(_) => point.to_string(),
+    })
 }
 
 #[cfg(test)]
@@ -467,7 +420,7 @@ mod tests {
             bars,
             ..Bars::default()
         }
-        .drawn();
+        .draw();
         let heights = |canvas: &Canvas| -> Vec<f64> {
             let area = |mark: &Mark| {
                 let Mark::Area(points, _) = mark else {
@@ -505,7 +458,7 @@ mod tests {
             ..plain.clone()
         };
         let said = |bars: &Bars| {
-            let canvas = bars.drawn();
+            let canvas = bars.draw();
             ["ours, paper", IN_LEGEND].map(|words| {
                 canvas
                     .groups

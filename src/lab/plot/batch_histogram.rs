@@ -3,74 +3,81 @@
 use std::collections::BTreeMap;
 
 use super::axis::number;
-use super::bars::{Bar, Bars};
-use super::input::Series;
+use super::chart::{Bar, Bars};
+use super::folder::Series;
+use super::input::PlotInputs;
+use super::options::PlotOptions;
 use super::points::at_point;
-use super::{Drawing, PlotInputs, PlotOptions, Undrawn, nothing};
+use super::undrawn::{Drawing, Undrawn, nothing};
 use crate::lab::results::logs::BatchLine;
 
-/// Exact up to 2^53, and without an end for a damaged file.
-type Cells = BTreeMap<u64, f64>;
+/// The number of executed cells of each batch size. A count is exact up to 2^53, and a damaged file cannot overflow it.
+type CellCounts = BTreeMap<u64, f64>;
 
-/// With more sizes, a bin ends at each power of two.
+/// The largest number of sizes that have a bin each. If there are more, a bin ends at each power of two.
 const MOST_SIZES: usize = 10;
 
-pub fn histogram(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
+/// Draws the share of the cells by batch size at one point.
+pub fn draw_histogram(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     let (point, series) = inputs.at_point(options)?;
-    let of = |s| Ok((s, cells_by_batch(s, &point)?));
-    let all = series.iter().map(of).collect::<Result<Vec<_>, Undrawn>>()?;
-    let ends = bin_ends(
-        all.iter()
-            .flat_map(|(_, cells)| cells.keys().copied())
-            .collect(),
-    );
-    let exact = ends.windows(2).all(|pair| {
-        all.iter()
-            .all(|(_, c)| c.range(pair[0] + 1..pair[1]).next().is_none())
-    });
-    let label = if exact {
-        "Batch size"
-    } else {
+    let mut counts = Vec::new();
+    for s in &series {
+        counts.push(cells_by_batch(s, &point)?);
+    }
+    let sizes = counts.iter().flat_map(|cells| cells.keys().copied());
+    let ends = bin_ends(sizes.collect());
+    let label = if has_sizes_between(&ends, &counts) {
         "Batch size (bin end)"
+    } else {
+        "Batch size"
     };
-    let of_series = |(s, cells): &(&Series<'_>, Cells)| {
-        let shares = shares(cells, &ends)
-            .into_iter()
-            .map(|share| Some(share).filter(|share| *share > 0.0));
-        ends.iter()
-            .zip(shares)
-            .map(|(end, share)| Bar::new(number(*end as f64), &s.label, share))
-            .collect::<Vec<_>>()
-    };
-    let bars = Bars {
+    let mut bars = Vec::new();
+    for (s, cells) in series.iter().zip(&counts) {
+        for (end, share) in ends.iter().zip(shares(cells, &ends)) {
+            let value = if share > 0.0 { Some(share) } else { None };
+            bars.push(Bar::new(number(*end as f64), &s.label, value));
+        }
+    }
+    let chart = Bars {
         sheet: options.sheet(),
         title: options.title.clone(),
         across: format!("{label}{}", at_point(&point)),
         value: "Share of executed cells (%)".into(),
-        series: all.iter().map(|(s, _)| s.label.clone()).collect(),
-        bars: all.iter().flat_map(of_series).collect(),
-        styles: all.iter().map(|(s, _)| s.style).collect(),
+        series: series.iter().map(|s| s.label.clone()).collect(),
+        bars,
+        styles: series.iter().map(|s| s.style).collect(),
         ..Bars::default()
     };
-    bars.asked(options)
+    chart.draw_with(options)
 }
 
-fn cells_by_batch(series: &Series<'_>, point: &str) -> Result<Cells, Undrawn> {
+/// Whether a bin has sizes below its end.
+fn has_sizes_between(ends: &[u64], counts: &[CellCounts]) -> bool {
+    ends.windows(2).any(|pair| {
+        counts
+            .iter()
+            .any(|cells| cells.range(pair[0] + 1..pair[1]).next().is_some())
+    })
+}
+
+fn cells_by_batch(series: &Series<'_>, point: &str) -> Result<CellCounts, Undrawn> {
     let (path, rows) = series.log::<BatchLine>(point)?;
-    let mut rows = rows.ok_or_else(|| nothing(format!("there is no {}", path.display())))?;
-    let mut cells = Cells::new();
-    while let Some(BatchLine { batch, tasks, .. }) = rows.read()? {
-        if batch > 0 && tasks > 0 {
-            *cells.entry(batch).or_default() += batch as f64 * tasks as f64;
+    let Some(mut rows) = rows else {
+        return Err(nothing(format!("there is no {}", path.display())));
+    };
+    let mut cells = CellCounts::new();
+    while let Some(line) = rows.read()? {
+        if line.batch > 0 && line.tasks > 0 {
+            *cells.entry(line.batch).or_default() += line.batch as f64 * line.tasks as f64;
         }
     }
-    match cells.is_empty() {
-        true => Err(nothing(format!(
+    if cells.is_empty() {
+        return Err(nothing(format!(
             "{}: no batch was executed",
             path.display()
-        ))),
-        false => Ok(cells),
+        )));
     }
+    Ok(cells)
 }
 
 /// The largest size of each bin.
@@ -80,19 +87,26 @@ fn bin_ends(mut sizes: Vec<u64>) -> Vec<u64> {
     if sizes.len() <= MOST_SIZES {
         return sizes;
     }
-    let power = |size: u64| u64::BITS - (size - 1).leading_zeros();
-    (power(sizes[0])..=power(sizes[sizes.len() - 1]))
-        .map(|power| 1u64.checked_shl(power).unwrap_or(u64::MAX))
+    let first = exponent_above(sizes[0]);
+    let last = exponent_above(sizes[sizes.len() - 1]);
+    (first..=last)
+        .map(|exponent| 1u64.checked_shl(exponent).unwrap_or(u64::MAX))
         .collect()
 }
 
-fn shares(cells: &Cells, ends: &[u64]) -> Vec<f64> {
+/// The exponent of the smallest power of two that is not below a size.
+fn exponent_above(size: u64) -> u32 {
+    u64::BITS - (size - 1).leading_zeros()
+}
+
+/// The percentage of the cells in each bin.
+fn shares(cells: &CellCounts, ends: &[u64]) -> Vec<f64> {
     let all: f64 = cells.values().sum();
-    let mut binned = vec![0.0; ends.len()];
+    let mut counts = vec![0.0; ends.len()];
     for (size, count) in cells {
-        binned[ends.partition_point(|end| end < size)] += count;
+        counts[ends.partition_point(|end| end < size)] += count;
     }
-    binned
+    counts
         .into_iter()
         .map(|count| 100.0 * count / all)
         .collect()
@@ -119,14 +133,17 @@ mod tests {
         );
         let most = u64::MAX as f64 * u64::MAX as f64;
         assert_eq!(
-            shares(&Cells::from([(4, most), (u64::MAX, most)]), &[4, u64::MAX]),
+            shares(
+                &CellCounts::from([(4, most), (u64::MAX, most)]),
+                &[4, u64::MAX]
+            ),
             [50.0, 50.0]
         );
     }
 
     #[test]
     fn shares_count_cells_and_not_batches() {
-        let cells = Cells::from([(1, 10.0), (2, 30.0), (4, 60.0)]);
+        let cells = CellCounts::from([(1, 10.0), (2, 30.0), (4, 60.0)]);
         assert_eq!(shares(&cells, &[1, 2, 4]), [10.0, 30.0, 60.0]);
         assert_eq!(shares(&cells, &[2, 4]), [40.0, 60.0]);
     }

@@ -8,9 +8,10 @@ use super::sheet::Sheet;
 use super::style::{PAPER, Rgb, Style};
 use crate::base::error::printable;
 
-/// From the left and from the top, in units.
+/// The distances from the left and from the top, in units.
 pub type Point = (f64, f64);
 
+/// A rectangle with horizontal and vertical sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rect {
     pub left: f64,
@@ -28,14 +29,14 @@ impl Rect {
         self.bottom - self.top
     }
 
+    /// The corners, clockwise from the upper left.
     pub fn corners(&self) -> [Point; 4] {
-        let Rect {
-            left,
-            top,
-            right,
-            bottom,
-        } = *self;
-        [(left, top), (right, top), (right, bottom), (left, bottom)]
+        [
+            (self.left, self.top),
+            (self.right, self.top),
+            (self.right, self.bottom),
+            (self.left, self.bottom),
+        ]
     }
 
     pub fn overlaps(&self, other: &Rect) -> bool {
@@ -45,7 +46,7 @@ impl Rect {
             && other.top < self.bottom
     }
 
-    /// Inside or on the border, within a hundredth of a unit.
+    /// Whether a point lies inside or on the border, within a hundredth of a unit.
     pub fn holds(&self, (x, y): Point) -> bool {
         const SLACK: f64 = 0.01;
         x >= self.left - SLACK
@@ -55,11 +56,12 @@ impl Rect {
     }
 }
 
+/// How a line is drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Stroke {
     pub color: Rgb,
     pub width: f64,
-    /// Dashes and gaps; empty for a solid line.
+    /// The lengths of dashes and gaps in turn; empty for a solid line.
     pub dash: &'static [f64],
 }
 
@@ -73,26 +75,29 @@ impl Stroke {
     }
 }
 
+/// Which part of a text stands at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     Left,
     Center,
     Right,
-    /// From bottom to top, with its middle at the place.
+    /// The text runs from bottom to top, and its middle is at the place.
     Upright,
 }
 
+/// A text on the canvas.
 #[derive(Clone, Debug)]
 pub struct TextMark {
     pub words: String,
-    /// On the baseline.
+    /// The place on the baseline.
     pub at: Point,
-    /// Of an em, in units.
+    /// The size of an em, in units.
     pub size: f64,
     pub align: Align,
     pub color: Rgb,
 }
 
+/// What a picture format has to draw: a line with its colour and width, an area with its colour, or a text.
 #[derive(Clone, Debug)]
 pub enum Mark {
     Line(Vec<Point>, Rgb, f64),
@@ -105,7 +110,7 @@ pub enum Mark {
 pub struct SeriesMarks {
     pub series: String,
     pub marks: Range<usize>,
-    /// Of a series' entry in the legend: where it is clicked.
+    /// The area that a reader can click, if these marks are the series' entry in the legend.
     pub key: Option<Rect>,
 }
 
@@ -117,33 +122,32 @@ pub struct Spot {
     pub values: String,
 }
 
+/// A figure as a list of marks.
 #[derive(Clone, Debug)]
 pub struct Canvas {
     pub width: f64,
     pub height: f64,
-    /// Later marks cover earlier ones.
+    /// The marks in the order in which they are drawn. Later ones cover earlier ones.
     pub marks: Vec<Mark>,
-    /// In the order of their marks. Only pages use groups and spots.
+    /// The marks of each series, in the order of the marks. Only pages use groups and spots.
     pub groups: Vec<SeriesMarks>,
     pub spots: Vec<Spot>,
     pub sheet: Sheet,
-    /// What is drawn, as numbers.
+    /// The drawn values as numbers.
     pub data: Vec<Datum>,
 }
 
 impl Canvas {
     /// An empty canvas, as high as the sheet if that has a height.
     pub fn new(sheet: Sheet) -> Canvas {
-        let (width, height) = (sheet.width, sheet.height.unwrap_or(0.0));
-        let (marks, groups, spots, data) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Canvas {
-            width,
-            height,
-            marks,
-            groups,
-            spots,
+            width: sheet.width,
+            height: sheet.height.unwrap_or(0.0),
+            marks: Vec::new(),
+            groups: Vec::new(),
+            spots: Vec::new(),
             sheet,
-            data,
+            data: Vec::new(),
         }
     }
 
@@ -156,7 +160,7 @@ impl Canvas {
         }
     }
 
-    /// The marks that `draw` makes are of a series.
+    /// Draws marks that belong to a series.
     pub fn group(&mut self, series: &str, draw: impl FnOnce(&mut Canvas)) {
         let first = self.marks.len();
         draw(self);
@@ -167,6 +171,7 @@ impl Canvas {
         });
     }
 
+    /// Adds an area in which a page shows values of a series.
     pub fn spot(&mut self, series: &str, area: Rect, values: String) {
         self.spots.push(Spot {
             series: series.into(),
@@ -176,14 +181,15 @@ impl Canvas {
     }
 
     pub fn line(&mut self, points: &[Point], stroke: Stroke) {
-        for piece in dashed(points, stroke.dash) {
+        for piece in dash(points, stroke.dash) {
             self.marks
                 .push(Mark::Line(piece, stroke.color, stroke.width));
         }
     }
 
+    /// Draws the parts of a line that lie in an area.
     pub fn line_within(&mut self, area: &Rect, points: &[Point], stroke: Stroke) {
-        for piece in clipped(points, area) {
+        for piece in clip(points, area) {
             self.line(&piece, stroke);
         }
     }
@@ -194,61 +200,69 @@ impl Canvas {
 
     pub fn border(&mut self, rect: &Rect, stroke: Stroke) {
         let [from, right, below, left] = rect.corners();
-        // Half a width before the beginning closes the corner.
-        self.line(
-            &[
-                (from.0 - stroke.width / 2.0, from.1),
-                right,
-                below,
-                left,
-                from,
-            ],
-            stroke,
-        );
+        // The line begins half a width before the corner, so that the corner is closed.
+        let before = (from.0 - stroke.width / 2.0, from.1);
+        self.line(&[before, right, below, left, from], stroke);
     }
 
-    /// A thin border of paper sets the marker off from the marks below. `grown` is added to its radius; hollow: paper
-    /// inside.
-    pub fn marker(&mut self, at: Point, style: &Style, grown: f64, hollow: bool) {
+    /// Draws a marker with a thin border of paper, which sets it off from the marks below. A hollow one has paper inside.
+    pub(super) fn marker_shape(&mut self, at: Point, style: &Style, grown: f64, hollow: bool) {
         let radius = 4.6 + grown;
-        let mut shape = |radius: f64, color: Rgb| {
-            let points = style
-                .marker
-                .outline(radius)
-                .map(|(x, y)| (at.0 + x, at.1 + y))
-                .collect();
-            self.marks.push(Mark::Area(points, color));
-        };
-        shape(radius + 1.1, PAPER);
-        shape(radius, style.color);
+        self.marker_area(at, style, radius + 1.1, PAPER);
+        self.marker_area(at, style, radius, style.color);
         if hollow {
-            shape(radius - 1.8, PAPER);
+            self.marker_area(at, style, radius - 1.8, PAPER);
         }
     }
 
-    /// What a label in the rectangle would hide of the marks from number `first` on, as the distance that is worth it: for
-    /// lines the hidden length.
-    pub fn hidden(&self, rect: &Rect, first: usize) -> f64 {
-        let inside = |pair: &[Point]| clipped_segment(pair[0], pair[1], rect);
-        let across = |points: &[Point]| points.windows(2).any(|pair| inside(pair).is_some());
-        let length = |(from, to): (Point, Point)| (to.0 - from.0).hypot(to.1 - from.1);
-        let cost = |mark: &Mark| match mark {
-            Mark::Line(points, ..) => points.windows(2).filter_map(inside).map(length).sum(),
-            // Of a marker, or of another label.
-            Mark::Area(points, _)
-                if across(points) || points.iter().any(|corner| rect.holds(*corner)) =>
-            {
-                200.0
-            }
-            // Two texts at one place are both unreadable.
-            Mark::Text(text) if self.around(text).overlaps(rect) => 2000.0,
-            _ => 0.0,
-        };
-        self.marks[first..].iter().map(cost).sum()
+    fn marker_area(&mut self, (x, y): Point, style: &Style, radius: f64, color: Rgb) {
+        let corners = style.marker.outline(radius);
+        let points = corners.map(|(right, down)| (x + right, y + down)).collect();
+        self.marks.push(Mark::Area(points, color));
     }
 
-    /// The area of a text across the figure.
-    fn around(&self, text: &TextMark) -> Rect {
+    /// What a label in the rectangle would hide of the marks from number `first` on. The cost is a distance: for lines the
+    /// hidden length, for other marks how much farther away a label may stand to leave them free.
+    pub fn hidden(&self, rect: &Rect, first: usize) -> f64 {
+        self.marks[first..]
+            .iter()
+            .map(|mark| self.hidden_of(mark, rect))
+            .sum()
+    }
+
+    fn hidden_of(&self, mark: &Mark, rect: &Rect) -> f64 {
+        const AREA: f64 = 200.0;
+        /// Two texts at one place are both unreadable.
+        const TEXT: f64 = 2000.0;
+        match mark {
+            Mark::Line(points, ..) => points
+                .windows(2)
+                .filter_map(|pair| clip_segment(pair[0], pair[1], rect))
+                .map(|(from, to)| (to.0 - from.0).hypot(to.1 - from.1))
+                .sum(),
+            // The area belongs to a marker, or to another label.
+            Mark::Area(points, _) => {
+                let is_crossed = points
+                    .windows(2)
+                    .any(|pair| clip_segment(pair[0], pair[1], rect).is_some());
+                if is_crossed || points.iter().any(|corner| rect.holds(*corner)) {
+                    AREA
+                } else {
+                    0.0
+                }
+            }
+            Mark::Text(text) => {
+                if self.extent(text).overlaps(rect) {
+                    TEXT
+                } else {
+                    0.0
+                }
+            }
+        }
+    }
+
+    /// The area that a text covers, if it runs from left to right.
+    fn extent(&self, text: &TextMark) -> Rect {
         let (x, y) = text.at;
         let width = self.sheet.face.width(&text.words, text.size);
         let left = match text.align {
@@ -281,8 +295,8 @@ impl Canvas {
 /// The middle of a digit above the baseline, as a share of the text size.
 pub const HALF_DIGIT: f64 = 0.365;
 
-/// `pattern`: dashes and gaps in turn.
-fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
+/// The dashes of a line. `pattern` has the lengths of dashes and gaps in turn.
+fn dash(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
     let [first, ..] = points else {
         return Vec::new();
     };
@@ -290,9 +304,12 @@ fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
     let Some(mut left) = lengths.next() else {
         return vec![points.to_vec()];
     };
-    let (mut pieces, mut piece, mut is_dash) = (Vec::new(), vec![*first], true);
+    let mut pieces = Vec::new();
+    let mut piece = vec![*first];
+    let mut is_dash = true;
     for pair in points.windows(2) {
-        let (mut from, to) = (pair[0], pair[1]);
+        let mut from = pair[0];
+        let to = pair[1];
         let mut length = (to.0 - from.0).hypot(to.1 - from.1);
         while length > left {
             let share = left / length;
@@ -303,38 +320,45 @@ fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
             length -= left;
             piece.push(from);
             let ended = std::mem::replace(&mut piece, vec![from]);
-            pieces.extend(is_dash.then_some(ended));
+            if is_dash {
+                pieces.push(ended);
+            }
             is_dash = !is_dash;
             left = lengths.next().unwrap_or(f64::INFINITY);
         }
         left -= length;
         piece.push(to);
     }
-    pieces.extend(Some(piece).filter(|piece| is_dash && piece.len() > 1));
-    pieces
-}
-
-fn clipped(points: &[Point], area: &Rect) -> Vec<Vec<Point>> {
-    let mut pieces: Vec<Vec<Point>> = Vec::new();
-    let mut open = false;
-    for pair in points.windows(2) {
-        let Some((from, to)) = clipped_segment(pair[0], pair[1], area) else {
-            open = false;
-            continue;
-        };
-        match pieces.last_mut() {
-            Some(piece) if open => piece.push(to),
-            _ => pieces.push(vec![from, to]),
-        }
-        open = to == pair[1];
+    if is_dash && piece.len() > 1 {
+        pieces.push(piece);
     }
     pieces
 }
 
-/// By Liang and Barsky's parametric clipping.
-fn clipped_segment(from: Point, to: Point, area: &Rect) -> Option<(Point, Point)> {
-    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
-    let (mut enter, mut leave) = (0.0f64, 1.0f64);
+/// The parts of a line that lie in an area.
+fn clip(points: &[Point], area: &Rect) -> Vec<Vec<Point>> {
+    let mut pieces: Vec<Vec<Point>> = Vec::new();
+    let mut is_open = false;
+    for pair in points.windows(2) {
+        let Some((from, to)) = clip_segment(pair[0], pair[1], area) else {
+            is_open = false;
+            continue;
+        };
+        match pieces.last_mut() {
+            Some(piece) if is_open => piece.push(to),
+            _ => pieces.push(vec![from, to]),
+        }
+        is_open = to == pair[1];
+    }
+    pieces
+}
+
+/// The part of a segment that lies in an area, found by Liang and Barsky's parametric clipping.
+fn clip_segment(from: Point, to: Point, area: &Rect) -> Option<(Point, Point)> {
+    let dx = to.0 - from.0;
+    let dy = to.1 - from.1;
+    let mut enter = 0.0f64;
+    let mut leave = 1.0f64;
     let sides = [
         (-dx, from.0 - area.left),
         (dx, area.right - from.0),
@@ -352,12 +376,21 @@ fn clipped_segment(from: Point, to: Point, area: &Rect) -> Option<(Point, Point)
     if enter > leave {
         return None;
     }
-    let at = |share: f64| match share {
-        0.0 => from,
-        1.0 => to,
-        _ => (from.0 + dx * share, from.1 + dy * share),
-    };
-    Some((at(enter), at(leave)))
+    Some((along(from, to, enter), along(from, to, leave)))
+}
+
+/// The point at a share of the way, which is exact at both ends.
+fn along(from: Point, to: Point, share: f64) -> Point {
+    if share == 0.0 {
+        from
+    } else if share == 1.0 {
+        to
+    } else {
+        (
+            from.0 + (to.0 - from.0) * share,
+            from.1 + (to.1 - from.1) * share,
+        )
+    }
 }
 
 #[cfg(test)]
@@ -374,7 +407,7 @@ mod tests {
         };
         let line = [(5.0, 5.0), (5.0, -5.0), (7.0, -5.0), (7.0, 5.0), (8.0, 5.0)];
         assert_eq!(
-            clipped(&line, &area),
+            clip(&line, &area),
             vec![
                 vec![(5.0, 5.0), (5.0, 0.0)],
                 vec![(7.0, 0.0), (7.0, 5.0), (8.0, 5.0)]
@@ -386,7 +419,7 @@ mod tests {
     fn dashes_go_on_around_corners() {
         let line = [(0.0, 0.0), (3.0, 0.0), (3.0, 4.0)];
         assert_eq!(
-            dashed(&line, &[4.0, 2.0]),
+            dash(&line, &[4.0, 2.0]),
             vec![
                 vec![(0.0, 0.0), (3.0, 0.0), (3.0, 1.0)],
                 vec![(3.0, 3.0), (3.0, 4.0)]

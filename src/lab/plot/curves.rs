@@ -2,127 +2,105 @@
 
 use super::axis::{Axis, Spread, number};
 use super::canvas::{Align, Canvas};
-use super::data::Datum;
-use super::input::{ResultsFolder, Series, SeriesRow};
-use super::layout::{MOST_ACROSS, figure};
+use super::dot::Dot;
+use super::folder::{Series, SeriesRow};
+use super::input::PlotInputs;
+use super::layout::{MOST_ACROSS, PanelPlan, draw_figure};
 use super::legend::{LegendEntry, LegendKey, RULE, marker_entries, whisker_entries};
-use super::panel::{Dot, LINE, PlotPanel, SATURATED_LINE, SeriesCurve};
+use super::options::PlotOptions;
+use super::panel::{PlotPanel, SeriesCurve};
 use super::points::{replications, x_label, x_values};
 use super::remark::Remark;
-use super::style::SMALL;
-use super::{Drawing, PlotInputs, PlotOptions, Undrawn, nothing};
+use super::style::{LINE_WIDTH, SATURATED_WIDTH, SMALL};
+use super::undrawn::{Drawing, Undrawn, nothing};
 use crate::base::error::Result;
 use crate::core::summary::Summary;
 use crate::core::summary::bounds::{AffineService, Bounds};
 use crate::lab::results::columns::Metric;
 use crate::lab::results::sweep_keys::distinct;
 
-/// More would hide the lines.
+/// The largest number of series that have spans. More would hide the lines.
 const MOST_WITH_SPANS: usize = 4;
 
 /// A ceiling above this multiple of the highest throughput is only named in the legend.
 const FAR: f64 = 2.5;
 
-/// What a panel shows.
+/// A marker at the least value of a logarithmic axis must not overlap the other axis, so the axis begins below the value.
+const BELOW_LEAST: f64 = 0.93;
+
+/// The metrics on the axes of a figure.
+#[derive(Clone, Copy)]
+struct Metrics {
+    x: Metric,
+    y: Metric,
+}
+
+/// The runs that a panel shows.
 struct PanelRuns<'i> {
     /// The results folder, if it has the panel for itself.
     heading: String,
     series: Vec<Series<'i>>,
-    /// Of each series.
+    /// The points of each series.
     dots: Vec<Vec<Dot>>,
-    /// The swept key on the x axis, if any.
+    /// The axis of the swept key, if one is on the x axis.
     swept: Option<Axis>,
 }
 
 /// The axes of a panel, and its remarks.
-type Axes = ([Axis; 2], Vec<Remark>);
+struct AxesWithRemarks {
+    axes: [Axis; 2],
+    remarks: Vec<Remark>,
+}
 
 impl<'i> PanelRuns<'i> {
-    /// `hint`: the way out if no run has both metrics.
+    /// Reads the runs of all panels. `hint` is the way out if no run has both metrics.
     fn read(
         inputs: &'i PlotInputs,
         options: &PlotOptions,
-        metrics: [Metric; 2],
+        metrics: Metrics,
         hint: &str,
     ) -> Result<Vec<PanelRuns<'i>>, Undrawn> {
         let series = inputs.series(options)?;
-        let spans = metrics[1] == Metric::P90 && options.has_bars(series.len() <= MOST_WITH_SPANS);
-        let of_folder = |folder: &'i ResultsFolder| {
-            let own = series.iter().filter(|s| s.is_of(folder)).cloned().collect();
-            PanelRuns::of(
-                options.look.name(&folder.name),
-                own,
-                metrics,
-                spans,
-                options,
-            )
-        };
-        let panels = match options.panels {
-            true => inputs
-                .folders
-                .iter()
-                .map(of_folder)
-                .collect::<Result<Vec<_>>>()?,
-            false => vec![PanelRuns::of("", series, metrics, spans, options)?],
-        };
-        let shown: Vec<PanelRuns<'i>> = panels
-            .into_iter()
-            .filter(|runs| runs.dots().next().is_some())
-            .collect();
-        let [x, y] = metrics.map(Metric::name);
-        if shown.is_empty() {
+        let has_spans =
+            metrics.y == Metric::P90 && options.has_bars(series.len() <= MOST_WITH_SPANS);
+        let mut panels = Vec::new();
+        if options.panels {
+            for folder in &inputs.folders {
+                let own = series.iter().filter(|s| s.is_of(folder)).cloned().collect();
+                let heading = options.look.name(&folder.name);
+                panels.push(PanelRuns::of(heading, own, metrics, has_spans, options)?);
+            }
+        } else {
+            panels.push(PanelRuns::of("", series, metrics, has_spans, options)?);
+        }
+        panels.retain(|runs| runs.dots().next().is_some());
+        if panels.is_empty() {
             return Err(nothing(format!(
-                "summary.csv has no row with {x} and {y}{hint}"
+                "summary.csv has no row with {} and {}{hint}",
+                metrics.x.name(),
+                metrics.y.name()
             )));
         }
-        Ok(shown)
+        Ok(panels)
     }
 
     fn of(
         heading: &str,
         series: Vec<Series<'i>>,
-        [x, y]: [Metric; 2],
-        spans: bool,
+        metrics: Metrics,
+        has_spans: bool,
         options: &PlotOptions,
     ) -> Result<PanelRuns<'i>> {
         let values = x_values(&series);
-        let place = |text: &String| {
-            values
-                .iter()
-                .find(|(_, other)| other == text)
-                .map(|(place, _)| *place)
-        };
-        let mut all = vec![Vec::new(); series.len()];
-        for (s, dots) in series.iter().zip(&mut all) {
-            for SeriesRow {
-                row,
-                whole,
-                x: text,
-                ..
-            } in &s.rows
-            {
-                let at = text
-                    .as_ref()
-                    .map_or_else(|| row.metric(x), |text| Ok(place(text)))?;
-                if let (Some(at), Some(value)) = (at, row.metric_if_known(y)?) {
-                    let across = if text.is_some() {
-                        None
-                    } else {
-                        row.interval(x)?
-                    };
-                    let span = if spans {
-                        row.metric(Metric::P50)?.zip(row.metric(Metric::P99)?)
-                    } else {
-                        None
-                    };
-                    dots.push(Dot {
-                        span: span.map(<[f64; 2]>::from),
-                        interval: row.interval(y)?,
-                        across,
-                        ..Dot::of(whole, at, value)?
-                    });
+        let mut all = Vec::new();
+        for s in &series {
+            let mut dots = Vec::new();
+            for row in &s.rows {
+                if let Some(dot) = read_dot(row, metrics, has_spans, &values)? {
+                    dots.push(dot);
                 }
             }
+            all.push(dots);
         }
         let swept = x_label(&series, options).map(|key| Axis::at_values(&key, &values));
         Ok(PanelRuns {
@@ -135,44 +113,69 @@ impl<'i> PanelRuns<'i> {
 
     /// Keeps only the first of each policy's saturated runs that turn no request away. The others stand above one
     /// another, each as high as its run was long.
-    fn up_to_saturation(mut self) -> PanelRuns<'i> {
+    fn keep_first_saturated(&mut self) {
         for dots in &mut self.dots {
             let mut found = false;
             dots.retain(|dot| {
-                !dot.saturated || dot.rejected || !std::mem::replace(&mut found, true)
+                if !dot.saturated || dot.rejected {
+                    return true;
+                }
+                let is_first = !found;
+                found = true;
+                is_first
             });
         }
-        self
     }
 
     fn dots(&self) -> impl Iterator<Item = &Dot> + Clone {
         self.dots.iter().flatten()
     }
 
-    fn largest(&self, of: fn(&Dot) -> f64) -> f64 {
-        self.dots().map(of).fold(0.0, f64::max)
+    fn curves(&self, top: f64, saturated_width: f64) -> Vec<SeriesCurve> {
+        let mut curves = Vec::new();
+        for (s, dots) in self.series.iter().zip(&self.dots) {
+            curves.push(SeriesCurve::through(
+                &s.label,
+                s.style,
+                dots,
+                top,
+                saturated_width,
+            ));
+        }
+        curves
+    }
+
+    fn largest(&self, value: fn(&Dot) -> f64) -> f64 {
+        self.dots().map(value).fold(0.0, f64::max)
     }
 
     /// The least values above 0, infinite if there are none.
     fn least(&self) -> [f64; 2] {
-        let least = |of: fn(&Dot) -> f64| {
-            self.dots()
-                .map(of)
-                .filter(|value| *value > 0.0)
-                .fold(f64::INFINITY, f64::min)
-        };
-        [least(|dot| dot.x), least(|dot| dot.y)]
+        let mut least = [f64::INFINITY; 2];
+        for dot in self.dots() {
+            if dot.x > 0.0 {
+                least[0] = least[0].min(dot.x);
+            }
+            if dot.y > 0.0 {
+                least[1] = least[1].min(dot.y);
+            }
+        }
+        least
     }
 
-    /// Of the offered rate or the swept key.
+    /// The axis of the offered rate or the swept key.
     fn x_axis(&self) -> Axis {
-        let fastest = self.largest(|dot| dot.x);
-        let rate = || Axis::linear("Offered rate (requests/s)", fastest * 1.04, MOST_ACROSS);
-        self.swept.clone().unwrap_or_else(rate)
+        match &self.swept {
+            Some(axis) => axis.clone(),
+            None => {
+                let fastest = self.largest(|dot| dot.x);
+                Axis::linear("Offered rate (requests/s)", fastest * 1.04, MOST_ACROSS)
+            }
+        }
     }
 
-    /// In ms. It holds floors, the objective, and every run that was not saturated; saturated ones, whose latency shows
-    /// only how long they were, stretch it only a little.
+    /// The axis of latencies in ms. It holds floors, the objective, and every run that was not saturated; saturated ones,
+    /// whose latency shows only how long they were, stretch it only a little.
     fn latency_axis(
         &self,
         label: &str,
@@ -180,258 +183,301 @@ impl<'i> PanelRuns<'i> {
         slo: Option<f64>,
         spread: Option<Spread>,
     ) -> Axis {
-        let ends = |dot: &Dot| {
-            [dot.span, dot.interval]
-                .into_iter()
-                .flatten()
-                .chain([[dot.y; 2]])
-                .collect::<Vec<_>>()
-        };
-        let low = |dot: &Dot| {
-            ends(dot)
-                .into_iter()
-                .map(|[low, _]| low)
-                .filter(|low| *low > 0.0)
-                .fold(dot.y, f64::min)
-        };
-        let high = |dot: &Dot| {
-            ends(dot)
-                .into_iter()
-                .map(|[_, high]| high)
-                .fold(dot.y, f64::max)
-        };
-        let lows = self
-            .dots()
-            .map(low)
-            .chain(floors.iter().copied())
-            .chain(slo);
+        let is_linear = spread == Some(Spread::Linear);
+        let lows = self.dots().map(lower_end);
         let low = lows
+            .chain(floors.iter().copied())
+            .chain(slo)
             .filter(|ms| *ms > 0.0)
             .min_by(f64::total_cmp)
             .unwrap_or(1.0);
-        let of = |saturated| {
-            self.dots()
-                .filter(move |dot| dot.saturated == saturated)
-                .map(high)
+        let highest_held = self
+            .dots()
+            .filter(|dot| !dot.saturated)
+            .map(upper_end)
+            .chain(slo)
+            .max_by(f64::total_cmp);
+        let highest_saturated = self
+            .dots()
+            .filter(|dot| dot.saturated)
+            .map(upper_end)
+            .max_by(f64::total_cmp);
+        let high = match (highest_held, highest_saturated) {
+            (Some(held), Some(saturated)) => {
+                let stretch = if is_linear { 1.25 } else { 3.0 };
+                held.max(saturated.min(held * stretch))
+            }
+            (Some(only), None) | (None, Some(only)) => only,
+            (None, None) => low,
         };
-        let linear = spread == Some(Spread::Linear);
-        let stretch = if linear { 1.25 } else { 3.0 };
-        let high = match (
-            of(false).chain(slo).max_by(f64::total_cmp),
-            of(true).max_by(f64::total_cmp),
-        ) {
-            (Some(held), Some(beyond)) => held.max(beyond.min(held * stretch)),
-            (only, None) | (None, only) => only.unwrap_or(low),
-        };
-        match linear {
-            true => Axis::linear_to_tick(label, high, 5),
-            // Below the lowest value, whose marker must not overlap the axis.
-            false => Axis::log(label, low * 0.93, high),
+        if is_linear {
+            Axis::linear_to_tick(label, high, 5)
+        } else {
+            Axis::log(label, low * BELOW_LEAST, high)
         }
     }
 }
 
-/// `thin`: the width of lines between saturated runs.
-fn drawn(
+/// The point of a row, or `None` if the row lacks a metric. `values` has the places of the swept key's values.
+fn read_dot(
+    row: &SeriesRow<'_>,
+    metrics: Metrics,
+    has_spans: bool,
+    values: &[(f64, String)],
+) -> Result<Option<Dot>> {
+    let x = match &row.x {
+        Some(text) => values
+            .iter()
+            .find(|(_, value)| value == text)
+            .map(|(place, _)| *place),
+        None => row.row.metric(metrics.x)?,
+    };
+    let y = row.row.metric_if_known(metrics.y)?;
+    let (Some(x), Some(y)) = (x, y) else {
+        return Ok(None);
+    };
+    let across = match row.x {
+        Some(_) => None,
+        None => row.row.interval(metrics.x)?,
+    };
+    let mut span = None;
+    if has_spans {
+        let low = row.row.metric(Metric::P50)?;
+        let high = row.row.metric(Metric::P99)?;
+        if let (Some(low), Some(high)) = (low, high) {
+            span = Some([low, high]);
+        }
+    }
+    Ok(Some(Dot {
+        span,
+        interval: row.row.interval(metrics.y)?,
+        across,
+        ..Dot::of(&row.whole, x, y)?
+    }))
+}
+
+/// The lowest end above 0 of a point and its intervals.
+fn lower_end(dot: &Dot) -> f64 {
+    let mut lowest = dot.y;
+    for [low, _] in [dot.span, dot.interval].into_iter().flatten() {
+        if low > 0.0 {
+            lowest = lowest.min(low);
+        }
+    }
+    lowest
+}
+
+/// The highest end of a point and its intervals.
+fn upper_end(dot: &Dot) -> f64 {
+    let mut highest = dot.y;
+    for [_, high] in [dot.span, dot.interval].into_iter().flatten() {
+        highest = highest.max(high);
+    }
+    highest
+}
+
+/// Draws panels, whose axes a function makes. Lines between saturated runs have the width `saturated_width`.
+fn draw(
     options: &PlotOptions,
     panels: &[PanelRuns<'_>],
-    axes: impl Fn(&PanelRuns<'_>) -> Result<Axes, Undrawn>,
-    thin: f64,
+    make_axes: impl Fn(&PanelRuns<'_>) -> Result<AxesWithRemarks, Undrawn>,
+    saturated_width: f64,
 ) -> Drawing {
-    let with_axes = panels
-        .iter()
-        .map(|runs| Ok((runs, axes(runs)?)))
-        .collect::<Result<Vec<_>, Undrawn>>()?;
+    let mut plans = Vec::new();
+    for runs in panels {
+        let AxesWithRemarks { axes, remarks } = make_axes(runs)?;
+        plans.push(PanelPlan {
+            heading: runs.heading.clone(),
+            axes,
+            remarks,
+        });
+    }
+    let legend = legend(panels, &plans);
+    Ok(draw_figure(options, legend, plans, |canvas, i, panel| {
+        let curves = panels[i].curves(panel.y.high, saturated_width);
+        panel.whiskers(canvas, &curves);
+        panel.curves(canvas, &curves);
+        if let Some(first) = curves.first() {
+            draw_clients(canvas, panel, first);
+        }
+        for curve in &curves {
+            for dot in &curve.dots {
+                canvas.data.extend(panel.data_of_dot(&curve.label, dot));
+            }
+        }
+    }))
+}
+
+/// The entries of policies, whiskers, markers and remarks, each once.
+fn legend(panels: &[PanelRuns<'_>], plans: &[PanelPlan]) -> Vec<LegendEntry> {
     let mut legend: Vec<LegendEntry> = Vec::new();
-    let series = panels.iter().flat_map(|runs| &runs.series);
-    legend.extend(distinct(series.map(|s| &s.label)).into_iter().map(|label| {
-        let style = panels
-            .iter()
-            .flat_map(|runs| &runs.series)
-            .find(|s| s.label == *label)
-            .map(|s| s.style);
-        LegendEntry::new(
-            label,
-            LegendKey::Line(style.expect("it is the label of one")),
-        )
-    }));
+    for series in panels.iter().flat_map(|runs| &runs.series) {
+        if legend.iter().all(|entry| entry.label != series.label) {
+            let key = LegendKey::Line(series.style);
+            legend.push(LegendEntry::new(&series.label, key));
+        }
+    }
     let rows = panels
         .iter()
         .flat_map(|runs| &runs.series)
         .flat_map(|s| s.rows.iter().map(|row| row.row));
-    let dots = || panels.iter().flat_map(PanelRuns::dots);
-    legend.extend(whisker_entries(dots(), &replications(rows)));
-    legend.extend(marker_entries(
-        with_axes.iter().map(|(runs, ([_, y], _))| (runs.dots(), y)),
-    ));
-    for remark in with_axes
+    let dots = panels.iter().flat_map(PanelRuns::dots);
+    legend.extend(whisker_entries(dots, &replications(rows)));
+    let with_y_axes = panels
         .iter()
-        .flat_map(|(_, (_, remarks))| remarks)
-        .filter(|one| one.in_legend)
-    {
-        if legend.iter().all(|entry| entry.label != remark.label) {
+        .zip(plans)
+        .map(|(runs, plan)| (runs.dots(), &plan.axes[1]));
+    legend.extend(marker_entries(with_y_axes));
+    for remark in plans.iter().flat_map(|plan| &plan.remarks) {
+        if remark.in_legend && legend.iter().all(|entry| entry.label != remark.label) {
             legend.push(LegendEntry::new(&remark.label, LegendKey::Stroke(RULE)));
         }
     }
-    let fields = with_axes
-        .iter()
-        .map(|(runs, (axes, remarks))| (runs.heading.clone(), axes.clone(), remarks.clone()));
-    let canvas = figure(options, legend, fields.collect(), |canvas, i, panel| {
-        let runs = panels.get(i).expect("each panel has its runs");
-        let curve = |(s, dots): (&Series<'_>, &Vec<Dot>)| {
-            SeriesCurve::through(&s.label, s.style, dots, panel.y.high, thin)
-        };
-        let curves: Vec<SeriesCurve> = runs.series.iter().zip(&runs.dots).map(curve).collect();
-        panel.whiskers(canvas, &curves);
-        panel.curves(canvas, &curves);
-        curves
-            .iter()
-            .take(1)
-            .for_each(|curve| draw_clients(canvas, panel, curve));
-        let data = curves
-            .iter()
-            .flat_map(|curve| curve.dots.iter().map(move |dot| (&curve.label, dot)));
-        canvas
-            .data
-            .extend(data.flat_map(|(label, dot)| Datum::of_dot(panel, label, dot)));
-    });
-    Ok(canvas)
+    legend
 }
 
-pub fn throughput(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
-    served(
-        Metric::Throughput,
-        "Throughput (requests/s)",
-        "all that is offered",
-        "",
-        inputs,
+/// Draws delivered throughput against the offered rate.
+pub fn draw_throughput(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
+    let axis = ServedAxis {
+        metric: Metric::Throughput,
+        label: "Throughput (requests/s)".into(),
+        all: "all that is offered".into(),
+        hint: "",
+    };
+    draw_served(&axis, inputs, options)
+}
+
+/// Draws goodput against the offered rate.
+pub fn draw_goodput(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
+    let slo = match inputs.slo() {
+        Some(slo) => format!("{} ms", number(slo.as_millis_f64())),
+        None => "the SLO".into(),
+    };
+    let axis = ServedAxis {
+        metric: Metric::Goodput,
+        label: format!("Goodput within {slo} (1/s)"),
+        all: format!("all within {slo}"),
+        hint: "; goodput needs an SLO in the scenario",
+    };
+    draw_served(&axis, inputs, options)
+}
+
+/// The axis of a rate that is at most the offered one.
+struct ServedAxis {
+    metric: Metric,
+    label: String,
+    /// The name of the line where both rates are equal.
+    all: String,
+    hint: &'static str,
+}
+
+fn draw_served(served: &ServedAxis, inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
+    let metrics = Metrics {
+        x: Metric::Offered,
+        y: served.metric,
+    };
+    let panels = PanelRuns::read(inputs, options, metrics, served.hint)?;
+    draw(
         options,
+        &panels,
+        |runs| served.axes(runs, options),
+        LINE_WIDTH,
     )
 }
 
-pub fn goodput(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
-    let hint = "; goodput needs an SLO in the scenario";
-    let slo = inputs.slo().map_or("the SLO".into(), |slo| {
-        format!("{} ms", number(slo.as_millis_f64()))
-    });
-    let (label, all) = (
-        format!("Goodput within {slo} (1/s)"),
-        format!("all within {slo}"),
-    );
-    served(Metric::Goodput, &label, &all, hint, inputs, options)
+impl ServedAxis {
+    /// The axes, and the line where both rates are equal.
+    fn axes(
+        &self,
+        runs: &PanelRuns<'_>,
+        options: &PlotOptions,
+    ) -> Result<AxesWithRemarks, Undrawn> {
+        let highest = runs.largest(|dot| dot.interval.map_or(dot.y, |[_, high]| high));
+        let y = Axis::linear_to_tick(&self.label, highest, 5);
+        let axes = options.latency_axes([runs.x_axis(), y], runs.least())?;
+        let from = axes[0].low.max(axes[1].low);
+        let to = axes[0].high.min(axes[1].high);
+        let mut remarks = Vec::new();
+        if runs.swept.is_none() && from < to {
+            remarks.push(Remark {
+                in_legend: true,
+                ..Remark::new(&self.all, [(from, from), (to, to)])
+            });
+        }
+        Ok(AxesWithRemarks { axes, remarks })
+    }
 }
 
-/// With the line where both are equal.
-fn served(
-    y: Metric,
+/// Draws a latency against the offered rate, with the objective of the 99th percentile.
+pub fn draw_latency(
+    metric: Metric,
     label: &str,
-    of_all: &str,
-    hint: &str,
     inputs: &PlotInputs,
     options: &PlotOptions,
 ) -> Drawing {
-    let panels = PanelRuns::read(inputs, options, [Metric::Offered, y], hint)?;
-    let axes = |runs: &PanelRuns<'_>| {
-        let highest = runs.largest(|dot| dot.interval.map_or(dot.y, |[_, high]| high));
-        let axes = [runs.x_axis(), Axis::linear_to_tick(label, highest, 5)];
-        let [x, y] = options.asked(axes, runs.least())?;
-        let rates = [x.low.max(y.low), x.high.min(y.high)];
-        let equal = Remark {
-            in_legend: true,
-            ..Remark::new(of_all, rates.map(|rate| (rate, rate)))
-        };
-        let rules = if runs.swept.is_some() || rates[0] >= rates[1] {
-            Vec::new()
-        } else {
-            vec![equal]
-        };
-        Ok(([x, y], rules))
+    let metrics = Metrics {
+        x: Metric::Offered,
+        y: metric,
     };
-    drawn(options, &panels, axes, LINE)
+    let panels = PanelRuns::read(inputs, options, metrics, "")?;
+    let mut slo = None;
+    if metric == Metric::P99 {
+        slo = options.slo.or_else(|| inputs.slo());
+    }
+    let slo = slo.map(|slo| slo.as_millis_f64());
+    draw(
+        options,
+        &panels,
+        |runs| {
+            let y = runs.latency_axis(label, &[], slo, options.latency_spread());
+            let axes = options.latency_axes([runs.x_axis(), y], runs.least())?;
+            let mut remarks = Vec::new();
+            if let Some(ms) = slo {
+                let label = format!("SLO {} ms", number(ms));
+                remarks.push(Remark::new(label, [(axes[0].low, ms), (axes[0].high, ms)]));
+            }
+            Ok(AxesWithRemarks { axes, remarks })
+        },
+        SATURATED_WIDTH,
+    )
 }
 
-/// With the objective of the latency.
-pub fn latency(metric: Metric, label: &str, inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
-    let panels = PanelRuns::read(inputs, options, [Metric::Offered, metric], "")?;
-    let slo = options
-        .slo
-        .or_else(|| inputs.slo())
-        .filter(|_| metric == Metric::P99)
-        .map(|slo| slo.as_millis_f64());
-    let axes = |runs: &PanelRuns<'_>| {
-        let y = runs.latency_axis(label, &[], slo, options.spread());
-        let [x, y] = options.asked([runs.x_axis(), y], runs.least())?;
-        let rule = |ms| {
-            Remark::new(
-                format!("SLO {} ms", number(ms)),
-                [(x.low, ms), (x.high, ms)],
-            )
-        };
-        let rules = slo.map(rule).into_iter().collect();
-        Ok(([x, y], rules))
-    };
-    drawn(options, &panels, axes, SATURATED_LINE)
-}
-
-/// Simulated runs also have the bounds that no policy can beat, equal ones of several scenarios once.
-pub fn against_throughput(
+/// Draws a percentile of latency against delivered throughput. Simulated runs also have the bounds that no policy can beat,
+/// equal ones of several scenarios once.
+pub fn draw_against_throughput(
     percentile: Metric,
     inputs: &PlotInputs,
     options: &PlotOptions,
 ) -> Drawing {
-    let panels = PanelRuns::read(inputs, options, [Metric::Throughput, percentile], "")?;
-    let panels: Vec<PanelRuns<'_>> = panels
-        .into_iter()
-        .map(PanelRuns::up_to_saturation)
-        .collect();
-    drawn(
+    let metrics = Metrics {
+        x: Metric::Throughput,
+        y: percentile,
+    };
+    let mut panels = PanelRuns::read(inputs, options, metrics, "")?;
+    for runs in &mut panels {
+        runs.keep_first_saturated();
+    }
+    draw(
         options,
         &panels,
-        |runs| bounded(percentile, runs, inputs, options),
-        SATURATED_LINE,
+        |runs| bounded_axes(percentile, runs, inputs, options),
+        SATURATED_WIDTH,
     )
 }
 
-fn bounded(
+/// The axes, and the bounds of the panel's folders.
+fn bounded_axes(
     percentile: Metric,
     runs: &PanelRuns<'_>,
     inputs: &PlotInputs,
     options: &PlotOptions,
-) -> Result<Axes, Undrawn> {
-    let folders = inputs
-        .folders
-        .iter()
-        .filter(|folder| runs.series.iter().any(|s| s.is_of(folder)));
-    let bounds: Vec<Bounds> = folders
-        .filter_map(|folder| folder.results.bounds().transpose())
-        .collect::<Result<_>>()?;
-    let floor = |one: &Bounds| {
-        percentile.of(&Summary {
-            latency: one.floor,
-            ..Summary::default()
-        })
-    };
-    // Clients that wait for their answers mostly wait for each other.
-    let is_closed = runs.dots().all(|dot| dot.clients.is_some());
-    let floors = distinct(
-        bounds
-            .iter()
-            .filter_map(floor)
-            .filter(|ms| *ms > 0.0 && !is_closed),
-    );
-    let ceilings = distinct(
-        bounds
-            .iter()
-            .filter_map(|one| one.ceiling_rps)
-            .filter(|rate| *rate > 0.0),
-    );
+) -> Result<AxesWithRemarks, Undrawn> {
+    let bounds = bounds_of_runs(runs, inputs)?;
+    let floors = floors(percentile, runs, &bounds);
+    let ceilings = ceilings(&bounds);
     let name = percentile.short_name();
-    let y = runs.latency_axis(
-        &format!("{name} latency (ms)"),
-        &floors,
-        None,
-        options.spread(),
-    );
+    let label = format!("{name} latency (ms)");
+    let y = runs.latency_axis(&label, &floors, None, options.latency_spread());
     let fastest = runs.largest(|dot| dot.x);
     let last = ceilings
         .iter()
@@ -439,53 +485,91 @@ fn bounded(
         .filter(|ceiling| *ceiling <= FAR * fastest)
         .fold(fastest, f64::max);
     let x = Axis::linear("Throughput (requests/s)", last * 1.04, MOST_ACROSS);
-    let [x, y] = options.asked([x, y], runs.least())?;
+    let axes = options.latency_axes([x, y], runs.least())?;
+    let [x, y] = &axes;
 
-    let floor = |ms: f64| {
-        Remark::new(
-            format!("no {name} below {} ms", number(short(ms))),
-            [(x.low, ms), (x.high, ms)],
-        )
-    };
-    let ceiling = |rate: f64| {
+    let mut remarks = Vec::new();
+    for ms in floors {
+        let label = format!("no {name} below {} ms", number(round_ms(ms)));
+        remarks.push(Remark::new(label, [(x.low, ms), (x.high, ms)]));
+    }
+    for rate in ceilings {
         let label = format!("ceiling {} requests/s", number(rate.round()));
-        match rate > x.high {
-            true => Remark::new(label + " →", [(x.high, y.high); 2]),
-            false => Remark::new(label, [(rate, y.low), (rate, y.high)]),
+        remarks.push(if rate > x.high {
+            Remark::new(label + " →", [(x.high, y.high); 2])
+        } else {
+            Remark::new(label, [(rate, y.low), (rate, y.high)])
+        });
+    }
+    if let Some(service) = bounds.last().and_then(|one| one.service.as_ref()) {
+        let mean = mean_at_most(service, x, y);
+        if mean.line.len() > 1 {
+            remarks.push(mean);
         }
-    };
-    let mut rules: Vec<Remark> = floors
-        .into_iter()
-        .map(floor)
-        .chain(ceilings.into_iter().map(ceiling))
-        .collect();
-    let service = bounds.last().and_then(|one| one.service.as_ref());
-    rules.extend(
-        service
-            .map(|service| mean_at_most(service, &x, &y))
-            .filter(|rule| rule.line.len() > 1),
-    );
-    Ok(([x, y], rules))
+    }
+    Ok(AxesWithRemarks { axes, remarks })
 }
 
-/// Up to the rate at which it leaves the figure.
+/// The bounds of the folders whose runs a panel shows.
+fn bounds_of_runs(runs: &PanelRuns<'_>, inputs: &PlotInputs) -> Result<Vec<Bounds>> {
+    let mut bounds = Vec::new();
+    for folder in &inputs.folders {
+        if runs.series.iter().any(|s| s.is_of(folder)) {
+            bounds.extend(folder.results.bounds()?);
+        }
+    }
+    Ok(bounds)
+}
+
+/// The least latencies that any policy can reach. Clients that wait for their answers mostly wait for each other, so closed
+/// loops have none.
+fn floors(percentile: Metric, runs: &PanelRuns<'_>, bounds: &[Bounds]) -> Vec<f64> {
+    if runs.dots().all(|dot| dot.clients.is_some()) {
+        return Vec::new();
+    }
+    let mut floors = Vec::new();
+    for one in bounds {
+        let summary = Summary {
+            latency: one.floor,
+            ..Summary::default()
+        };
+        floors.extend(percentile.of(&summary));
+    }
+    floors.retain(|ms| *ms > 0.0);
+    distinct(floors)
+}
+
+/// The highest throughputs that any policy can reach.
+fn ceilings(bounds: &[Bounds]) -> Vec<f64> {
+    let rates = bounds.iter().filter_map(|one| one.ceiling_rps);
+    distinct(rates.filter(|rate| *rate > 0.0))
+}
+
+/// The bound of the mean latency, up to the rate at which it leaves the figure.
 fn mean_at_most(service: &AffineService, x: &Axis, y: &Axis) -> Remark {
     const PIECES: u32 = 40;
-    let rates = (0..=PIECES).map(|piece| x.high * f64::from(piece) / f64::from(PIECES));
-    let means = rates
-        .map_while(|rate| Some((rate, service.mean_at_most(rate).filter(|ms| *ms <= y.high)?)));
+    let mut line = Vec::new();
+    for piece in 0..=PIECES {
+        let rate = x.high * f64::from(piece) / f64::from(PIECES);
+        match service.mean_at_most(rate) {
+            Some(ms) if ms <= y.high => line.push((rate, ms)),
+            _ => break,
+        }
+    }
     let label = "mean at most, if all that wait are taken (Inoue)";
     Remark {
         in_legend: true,
-        ..Remark::new(label, means.collect::<Vec<_>>())
+        ..Remark::new(label, line)
     }
 }
 
-/// The clients of closed loops, below the markers of the first policy.
+/// Writes the numbers of clients of closed loops below the markers of a curve.
 fn draw_clients(canvas: &mut Canvas, panel: &PlotPanel, curve: &SeriesCurve) {
     for dot in &curve.dots {
         let (x, y) = panel.at(dot.x, dot.y);
-        if let Some(clients) = dot.clients.filter(|_| panel.area.holds((x, y))) {
+        if let Some(clients) = dot.clients
+            && panel.area.holds((x, y))
+        {
             canvas.text(
                 clients.to_string(),
                 (x + 4.0, y + SMALL + 1.0),
@@ -497,8 +581,8 @@ fn draw_clients(canvas: &mut Canvas, panel: &PlotPanel, curve: &SeriesCurve) {
     }
 }
 
-/// Two decimals, below 1 ms three significant digits.
-fn short(ms: f64) -> f64 {
+/// A time with two decimals, or below 1 ms with three significant digits.
+fn round_ms(ms: f64) -> f64 {
     let scale = if ms >= 1.0 {
         100.0
     } else {
@@ -511,32 +595,32 @@ fn short(ms: f64) -> f64 {
 mod tests {
     use super::*;
 
+    fn latency_axis(dots: &[(f64, bool)], spread: Option<Spread>) -> Axis {
+        let mut all = Vec::new();
+        for &(y, saturated) in dots {
+            all.push(Dot {
+                y,
+                saturated,
+                ..Dot::default()
+            });
+        }
+        let runs = PanelRuns {
+            heading: String::new(),
+            series: Vec::new(),
+            dots: vec![all],
+            swept: None,
+        };
+        runs.latency_axis("", &[5.5], None, spread)
+    }
+
     #[test]
     fn a_saturated_run_does_not_set_the_scale() {
-        let axis = |dots: &[(f64, bool)], linear: bool| {
-            let dots = vec![
-                dots.iter()
-                    .map(|&(y, saturated)| Dot {
-                        y,
-                        saturated,
-                        ..Dot::default()
-                    })
-                    .collect(),
-            ];
-            let runs = PanelRuns {
-                heading: String::new(),
-                series: Vec::new(),
-                dots,
-                swept: None,
-            };
-            runs.latency_axis("", &[5.5], None, linear.then_some(Spread::Linear))
-        };
         let both = [(40.0, false), (90_000.0, true)];
-        let log = axis(&both, false);
+        let log = latency_axis(&both, None);
         assert_eq!((log.low, log.high), (5.0, 200.0));
-        let linear = axis(&both, true);
+        let linear = latency_axis(&both, Some(Spread::Linear));
         assert_eq!((linear.low, linear.high), (0.0, 50.0));
-        let only = axis(&[(90.0, true)], false);
+        let only = latency_axis(&[(90.0, true)], None);
         assert_eq!(only.high, 90.0, "unless there is no other");
     }
 }

@@ -1,18 +1,19 @@
-//! The plotted points as a tidy table, for people who draw themselves.
+//! The plotted points as a tidy table, for people who draw their own figures.
 
 use std::path::Path;
 
-use super::panel::{Dot, PlotPanel};
 use crate::base::error::Result;
 use crate::base::files::write_typed;
 
+/// The name of intervals over replications.
 pub const OF_REPLICATIONS: &str = "95 % interval";
+/// The name of intervals from the median to the 99th percentile.
 pub const P50_TO_P99: &str = "p50 to p99";
 
-/// A drawn value. A value with two intervals is there twice.
+/// A drawn value. A value with two intervals has two of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Datum {
-    /// The panel's heading; empty in a figure with one.
+    /// The panel's heading; empty in a figure with one panel.
     pub panel: String,
     pub series: String,
     /// The labels of the axes, with their units.
@@ -20,61 +21,34 @@ pub struct Datum {
     /// A number, or the name of a group of bars.
     pub x: String,
     pub y: f64,
-    /// The ends of intervals, if there are any.
+    /// The ends of the horizontal interval.
     pub across: Option<[f64; 2]>,
+    /// The ends of the vertical interval.
     pub ends: Option<[f64; 2]>,
-    /// What `ends` is.
+    /// The name of the vertical interval.
     pub interval: &'static str,
     pub invalid: bool,
     pub saturated: bool,
 }
 
 impl Datum {
-    pub fn new(panel: &PlotPanel, series: &str, x: impl ToString, y: f64) -> Datum {
-        let axes = [panel.x.label.clone(), panel.y.label.clone()];
-        Datum {
-            panel: panel.name.clone(),
-            series: series.into(),
-            axes,
-            x: x.to_string(),
-            y,
-            ..Datum::default()
-        }
-    }
-
-    pub fn of_dot(panel: &PlotPanel, series: &str, dot: &Dot) -> Vec<Datum> {
-        let Dot {
-            x,
-            y,
-            across,
-            invalid,
-            saturated,
-            ..
-        } = *dot;
-        let plain = Datum {
-            across,
-            invalid,
-            saturated,
-            ..Datum::new(panel, series, x, y)
-        };
-        plain.with_each([(dot.interval, OF_REPLICATIONS), (dot.span, P50_TO_P99)])
-    }
-
-    /// Once for each of its intervals, or without one.
+    /// The value once for each of its intervals, or once without an interval.
     pub fn with_each(self, intervals: [(Option<[f64; 2]>, &'static str); 2]) -> Vec<Datum> {
-        let with = |(ends, interval): (Option<[f64; 2]>, _)| {
-            Some(Datum {
-                ends: Some(ends?),
-                interval,
-                ..self.clone()
-            })
-        };
-        let all: Vec<Datum> = intervals.into_iter().filter_map(with).collect();
+        let mut all = Vec::new();
+        for (ends, interval) in intervals {
+            if ends.is_some() {
+                all.push(Datum {
+                    ends,
+                    interval,
+                    ..self.clone()
+                });
+            }
+        }
         if all.is_empty() { vec![self] } else { all }
     }
 }
 
-/// The data of figures, by their names.
+/// Writes the values of figures, each with the figure's name, to a CSV file.
 pub fn write(path: &Path, figures: &[(String, Vec<Datum>)]) -> Result<()> {
     const COLUMNS: [&str; 14] = [
         "figure",
@@ -97,35 +71,38 @@ pub fn write(path: &Path, figures: &[(String, Vec<Datum>)]) -> Result<()> {
         table.write_record(COLUMNS)?;
         for (figure, data) in figures {
             for datum in data {
-                let [x_low, x_high] = ends(datum.across);
-                let [low, high] = ends(datum.ends);
-                let (x_axis, y_axis) = (&datum.axes[0], &datum.axes[1]);
-                let [valid, saturated] = [!datum.invalid, datum.saturated].map(|is| is.to_string());
-                let (y, interval) = (datum.y.to_string(), datum.interval);
-                table.write_record([
-                    figure,
-                    &datum.panel,
-                    &datum.series,
-                    x_axis,
-                    &datum.x,
-                    &x_low,
-                    &x_high,
-                    y_axis,
-                    &y,
-                    &low,
-                    &high,
-                    interval,
-                    &valid,
-                    &saturated,
-                ])?;
+                table.write_record(fields(figure, datum))?;
             }
         }
         table.flush()
     })
 }
 
-fn ends(ends: Option<[f64; 2]>) -> [String; 2] {
-    ends.map_or([String::new(), String::new()], |ends| {
-        ends.map(|end| end.to_string())
-    })
+/// The fields of a line, in the order of the columns.
+fn fields(figure: &str, datum: &Datum) -> [String; 14] {
+    let [x_low, x_high] = end_fields(datum.across);
+    let [low, high] = end_fields(datum.ends);
+    [
+        figure.to_string(),
+        datum.panel.clone(),
+        datum.series.clone(),
+        datum.axes[0].clone(),
+        datum.x.clone(),
+        x_low,
+        x_high,
+        datum.axes[1].clone(),
+        datum.y.to_string(),
+        low,
+        high,
+        datum.interval.to_string(),
+        (!datum.invalid).to_string(),
+        datum.saturated.to_string(),
+    ]
+}
+
+fn end_fields(ends: Option<[f64; 2]>) -> [String; 2] {
+    match ends {
+        Some(ends) => ends.map(|end| end.to_string()),
+        None => [String::new(), String::new()],
+    }
 }

@@ -10,7 +10,7 @@ use ab_glyph::{Font, FontArc, Glyph, PxScale, ScaleFont};
 
 use crate::base::error::{Error, Result};
 
-/// A name, and its file.
+/// The name of a built-in font, and its file.
 type BuiltIn = (&'static str, fn() -> &'static [u8]);
 
 const BUILT_IN: [BuiltIn; 3] = [
@@ -19,11 +19,12 @@ const BUILT_IN: [BuiltIn; 3] = [
     ("DejaVu Serif", dejavu::serif::regular),
 ];
 
-/// For viewers that lack the font; Verdana has the widths of DejaVu Sans.
+/// The fonts for viewers that lack the figure's font. Verdana has the widths of DejaVu Sans.
 const FALLBACKS: &str = "DejaVu Sans, Verdana, Arial, sans-serif";
 
 static DEFAULT: LazyLock<Face> = LazyLock::new(|| Face::built_in(&BUILT_IN[0]));
 
+/// A font with its name.
 #[derive(Clone)]
 pub struct Face {
     /// The name of the family.
@@ -57,7 +58,7 @@ impl Face {
         }
     }
 
-    /// A built-in font by its name, a font file, or the name of a font that only an SVG's viewer has.
+    /// The font that a user names: a built-in font, a font file, or a font that only an SVG's viewer has.
     pub fn of(given: &str) -> Result<Face> {
         if let Some(font) = BUILT_IN
             .iter()
@@ -82,24 +83,16 @@ impl Face {
 
     fn read(path: &Path) -> Result<Face> {
         let bytes = std::fs::read(path).map_err(|cause| Error::unreadable(path, &cause))?;
-        let wrong = || Error::at(path, "is not a TrueType or OpenType font");
-        let parsed = ttf_parser::Face::parse(&bytes, 0).map_err(|_| wrong())?;
-        let named = |id| {
-            parsed
-                .names()
-                .into_iter()
-                .filter(|name| name.name_id == id)
-                .find_map(|name| name.to_string())
-        };
-        let family =
-            named(ttf_parser::name_id::FAMILY).or_else(|| named(ttf_parser::name_id::FULL_NAME));
+        let parsed = ttf_parser::Face::parse(&bytes, 0).map_err(|_| no_font(path))?;
+        let family = name_in_font(&parsed, ttf_parser::name_id::FAMILY)
+            .or_else(|| name_in_font(&parsed, ttf_parser::name_id::FULL_NAME));
         let name = family.unwrap_or_else(|| {
             path.file_stem()
                 .unwrap_or_default()
                 .to_string_lossy()
                 .into_owned()
         });
-        let font = FontArc::try_from_vec(bytes.clone()).map_err(|_| wrong())?;
+        let font = FontArc::try_from_vec(bytes.clone()).map_err(|_| no_font(path))?;
         Ok(Face {
             name,
             font,
@@ -110,48 +103,57 @@ impl Face {
 
     /// The bytes of the font, for a format that holds the font itself.
     pub fn embedded(&self, format: &str) -> Result<&[u8]> {
-        let built_in: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-        let (name, built_in) = (&self.name, built_in.join(", "));
-        match self.is_own {
-            true => Ok(&self.bytes),
-            false => Err(Error::input(format!(
-                "--font: \"{name}\" is not built in, and {format} needs its letters; give the font's file (.ttf or .otf), \
-                 one of {built_in}, or --format svg"
-            ))),
+        if self.is_own {
+            return Ok(&self.bytes);
         }
+        let name = &self.name;
+        let built_in = BUILT_IN.map(|(name, _)| name).join(", ");
+        Err(Error::input(format!(
+            "--font: \"{name}\" is not built in, and {format} needs its letters; give the font's file (.ttf or .otf), \
+             one of {built_in}, or --format svg"
+        )))
     }
 
-    /// The family and fallbacks, for SVG viewers.
+    /// The font's family and its fallbacks, for viewers of SVGs.
     pub fn families(&self) -> String {
-        match FALLBACKS.starts_with(&format!("{},", self.name)) {
-            true => FALLBACKS.into(),
-            false => format!("{}, {FALLBACKS}", self.name),
+        if FALLBACKS.starts_with(&format!("{},", self.name)) {
+            FALLBACKS.into()
+        } else {
+            format!("{}, {FALLBACKS}", self.name)
         }
     }
 
+    /// Whether the font has a letter.
     pub fn has(&self, letter: char) -> bool {
         self.font.glyph_id(letter).0 != 0
     }
 
+    /// The width of a text of this size.
     pub fn width(&self, words: &str, size: f64) -> f64 {
-        f64::from(self.placed(words, size as f32).1)
+        let (_, width) = self.place_glyphs(words, size as f32);
+        f64::from(width)
     }
 
-    /// Shortened with an ellipsis if too wide.
-    pub fn fitted(&self, words: &str, size: f64, width: f64) -> String {
-        let ends = words.char_indices().map(|(end, _)| end).rev();
-        let shorter = ends.map(|end| format!("{}…", words[..end].trim_end()));
-        let mut all = [words.to_string()].into_iter().chain(shorter);
-        all.find(|text| self.width(text, size) <= width)
-            .unwrap_or_default()
+    /// The text, shortened with an ellipsis if it is wider than `width`.
+    pub fn shorten(&self, words: &str, size: f64, width: f64) -> String {
+        if self.width(words, size) <= width {
+            return words.to_string();
+        }
+        for (end, _) in words.char_indices().rev() {
+            let shorter = format!("{}…", words[..end].trim_end());
+            if self.width(&shorter, size) <= width {
+                return shorter;
+            }
+        }
+        String::new()
     }
 
     pub fn font(&self) -> &FontArc {
         &self.font
     }
 
-    /// From the origin, and the width.
-    pub fn placed(&self, words: &str, size: f32) -> (Vec<Glyph>, f32) {
+    /// The glyphs of a text that begins at the origin, and the text's width.
+    pub fn place_glyphs(&self, words: &str, size: f32) -> (Vec<Glyph>, f32) {
         // ab_glyph's scale is the height from the deepest to the highest letter.
         let em = self
             .font
@@ -173,12 +175,21 @@ impl Face {
     }
 }
 
+fn no_font(path: &Path) -> Error {
+    Error::at(path, "is not a TrueType or OpenType font")
+}
+
+/// A name that the font gives itself.
+fn name_in_font(font: &ttf_parser::Face<'_>, id: u16) -> Option<String> {
+    font.names()
+        .into_iter()
+        .filter(|name| name.name_id == id)
+        .find_map(|name| name.to_string())
+}
+
 /// Whether the text names a file rather than a family.
 pub fn is_file(given: &str) -> bool {
-    let ending = Path::new(given)
-        .extension()
-        .and_then(|ending| ending.to_str())
-        .unwrap_or_default();
+    let ending = Path::new(given).extension().unwrap_or_default();
     ["ttf", "otf", "ttc"]
         .iter()
         .any(|known| ending.eq_ignore_ascii_case(known))
@@ -191,14 +202,15 @@ mod tests {
     #[test]
     fn text_is_as_wide_as_its_letters() {
         let face = Face::default();
-        let (one, two) = (face.width("0", 10.0), face.width("00", 10.0));
+        let one = face.width("0", 10.0);
+        let two = face.width("00", 10.0);
         assert!(
             (6.3..6.4).contains(&one),
             "{one}: a digit of DejaVu Sans is 0.636 em wide"
         );
         assert!((two - 2.0 * one).abs() < 0.01);
-        assert_eq!(face.fitted("cellular", 10.0, 100.0), "cellular");
-        let short = face.fitted("a label that is far too long", 10.0, 50.0);
+        assert_eq!(face.shorten("cellular", 10.0, 100.0), "cellular");
+        let short = face.shorten("a label that is far too long", 10.0, 50.0);
         assert!(short.ends_with('…') && face.width(&short, 10.0) <= 50.0);
     }
 

@@ -5,31 +5,36 @@ use std::collections::BTreeSet;
 use super::axis::{Axis, Tick};
 use super::canvas::{Align, Canvas, Rect, Stroke};
 use super::data::Datum;
-use super::input::Series;
-use super::layout::{Content, Frame, MOST_ACROSS, PADDING, drawn, room};
+use super::folder::Series;
+use super::input::PlotInputs;
+use super::layout::{Content, Frame, MOST_ACROSS, draw_panels, room_for_panels};
 use super::legend::{LegendEntry, LegendKey};
+use super::options::PlotOptions;
 use super::panel::PlotPanel;
-use super::remark::{stated, stated_entry};
-use super::style::{GRID, INK, MEDIUM, PAPER, Rgb, SMALL, Style, tint};
-use super::{Drawing, PlotInputs, PlotOptions, Undrawn, nothing};
+use super::remark::{Remark, stated_entry, stated_remarks};
+use super::style::{GRID, INK, MEDIUM, PADDING, PAPER, Rgb, SMALL, Style, tint};
+use super::undrawn::{Drawing, Undrawn, nothing};
 use crate::base::error::Result;
 use crate::base::units::{Nanos, StreamId, WorkerId};
 use crate::lab::results::logs::{RequestLine, TaskLine};
 
 const MOST_REQUESTS: usize = 60;
+/// The strength of the colour of a request that waits.
 const WAITING: f64 = 0.28;
-/// The lowest and the highest row, unless the sheet's height decides.
+/// The least and the largest height of a request's row, unless the sheet's height decides.
 const ROWS: (f64, f64) = (8.0, 20.0);
 
-/// The bar of the figure's largest batch.
+/// The height of the figure's largest batch.
 const TALLEST: f64 = 40.0;
-/// The lane's name fits.
+/// The distance above a lane, in which the lane's name fits.
 const ABOVE_LANE: f64 = SMALL + 3.0;
+/// The distance below the last lane.
 const BELOW: f64 = 8.0;
 
+/// A worker's stream, whose tasks have a row.
 type Lane = (WorkerId, StreamId);
 
-/// In ns.
+/// A task of a lane. Its times are in nanoseconds.
 struct TaskBar {
     lane: Lane,
     batch: u64,
@@ -37,74 +42,59 @@ struct TaskBar {
     finish: u64,
 }
 
+/// The schedule of a policy.
 struct Schedule {
     label: String,
     color: Rgb,
     requests: Vec<RequestLine>,
     tasks: Vec<TaskBar>,
-    /// Ascending.
+    /// The lanes, ascending.
     lanes: Vec<Lane>,
-    /// The height of a request.
+    /// The height of a request's row.
     row: f64,
 }
 
-pub fn schedules(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
-    let (point, series) = inputs.at_point(options)?;
-    let schedules = series
-        .iter()
-        .map(|s| schedule(s, &point, options))
-        .collect::<Result<Vec<_>, _>>()?;
-    match schedules
-        .iter()
-        .map(|schedule| end(&schedule.requests))
-        .max()
-        .unwrap_or(0)
-    {
-        0 => Err(nothing("no time passes in these schedules")),
-        end => figure(schedules, end, options),
-    }
+/// What the schedules of a figure share.
+struct Scale {
+    /// The nanoseconds of the time axis's unit.
+    unit: f64,
+    largest_batch: u64,
 }
 
-fn figure(mut schedules: Vec<Schedule>, end: u64, options: &PlotOptions) -> Drawing {
-    let (unit, name) = time_unit(end);
-    let x = Axis::linear(
-        format!("Time ({name})"),
+/// Draws the schedules of the policies at a point.
+pub fn draw_schedules(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
+    let (point, series) = inputs.at_point(options)?;
+    let mut schedules = Vec::new();
+    for s in &series {
+        schedules.push(Schedule::read(s, &point, options)?);
+    }
+    let ends = schedules.iter().map(|schedule| end(&schedule.requests));
+    let end = ends.max().unwrap_or(0);
+    if end == 0 {
+        return Err(nothing("no time passes in these schedules"));
+    }
+    draw(schedules, end, options)
+}
+
+fn draw(mut schedules: Vec<Schedule>, end: u64, options: &PlotOptions) -> Drawing {
+    let (unit, unit_name) = time_unit(end);
+    let time = Axis::linear(
+        format!("Time ({unit_name})"),
         end as f64 / unit * 1.02,
         MOST_ACROSS,
     );
-    // Its rows are no values.
+    // The rows of a schedule are not values, so this axis only stands for one.
     let rows = Axis::bins("", [0.0, 1.0], Vec::new());
-    let [x, rows] = options.asked([x, rows], [1.0 / unit, 1.0])?;
-    let largest = schedules
-        .iter()
-        .flat_map(|s| &s.tasks)
-        .map(|task| task.batch)
-        .max()
-        .unwrap_or(1);
-    let of = |label: &str, y: &Axis| {
-        stated(
-            options.stated.iter().filter(|value| value.of == label),
-            &x,
-            y,
-        )
+    let [time, rows] = options.latency_axes([time, rows], [1.0 / unit, 1.0])?;
+    let batches = schedules.iter().flat_map(|s| &s.tasks);
+    let scale = Scale {
+        unit,
+        largest_batch: batches.map(|task| task.batch).max().unwrap_or(1),
     };
-    let shades = [("waiting", WAITING), ("computing", 0.8)];
-    let mut legend: Vec<LegendEntry> = shades
-        .map(|(label, shade)| {
-            LegendEntry::new(
-                label,
-                LegendKey::Bar(Style {
-                    color: tint(INK, shade),
-                    ..Style::of(0)
-                }),
-            )
-        })
-        .into();
-    legend.extend(stated_entry(
-        schedules
-            .iter()
-            .any(|one| !of(&one.label, &rows).is_empty()),
-    ));
+    let has_stated = schedules
+        .iter()
+        .any(|one| !one.stated(options, &time, &rows).is_empty());
+    let legend = legend(has_stated);
     let sheet = options.sheet();
     let frame = Frame {
         sheet: &sheet,
@@ -113,45 +103,64 @@ fn figure(mut schedules: Vec<Schedule>, end: u64, options: &PlotOptions) -> Draw
         beside: false,
         right: None,
     };
-    let room = room(&frame, &legend, schedules.len(), true);
-    fit_rows(&mut schedules, room);
-    let content = |one: &Schedule| {
-        let y = one.y_axis(largest);
-        Content {
+    if let Some(room) = room_for_panels(&frame, &legend, schedules.len(), true) {
+        fit_rows(&mut schedules, room);
+    }
+    let mut contents = Vec::new();
+    for schedule in &schedules {
+        let y = schedule.y_axis(scale.largest_batch);
+        contents.push(Content {
             is_fixed: true,
-            ..Content::new(&one.label, y.low, [x.clone(), y])
-        }
-    };
-    let contents: Vec<Content> = schedules.iter().map(content).collect();
-    Ok(drawn(&frame, contents, |canvas, i, panel| {
+            ..Content::new(&schedule.label, y.low, [time.clone(), y])
+        });
+    }
+    Ok(draw_panels(&frame, contents, |canvas, i, panel| {
         let schedule = &schedules[i];
-        schedule.draw(canvas, panel, unit, largest);
-        panel.remark_lines(canvas, &of(&schedule.label, &panel.y));
+        schedule.draw(canvas, panel, &scale);
+        let stated = schedule.stated(options, &time, &panel.y);
+        panel.remark_lines(canvas, &stated);
         canvas.data.extend(schedule.data(panel, unit));
     }))
 }
 
-/// Rows as high as the panels' room allows, if it is limited.
-fn fit_rows(schedules: &mut [Schedule], room: Option<f64>) {
+fn legend(has_stated: bool) -> Vec<LegendEntry> {
+    let mut legend = Vec::new();
+    for (label, strength) in [("waiting", WAITING), ("computing", 0.8)] {
+        let style = Style {
+            color: tint(INK, strength),
+            ..Style::number(0)
+        };
+        legend.push(LegendEntry::new(label, LegendKey::Bar(style)));
+    }
+    if has_stated {
+        legend.push(stated_entry());
+    }
+    legend
+}
+
+/// Gives rows the height that the panels' room allows.
+fn fit_rows(schedules: &mut [Schedule], room: f64) {
     const LOWEST: f64 = 3.0;
-    let Some(room) = room else { return };
     let others: f64 = schedules
         .iter()
         .map(|one| one.bottom(one.lanes.len()) - one.bottom(0) + BELOW)
         .sum();
     let rows: usize = schedules.iter().map(|one| one.requests.len()).sum();
-    let row = ((room - others) / rows as f64).max(LOWEST);
-    schedules.iter_mut().for_each(|one| one.row = row);
+    let height = ((room - others) / rows as f64).max(LOWEST);
+    for schedule in schedules {
+        schedule.row = height;
+    }
 }
 
-/// Its number, and its length if that is known.
+/// The number of a request, and its length if that is known.
 fn name(request: &RequestLine) -> String {
-    request.length.map_or(request.id.to_string(), |length| {
-        format!("{} ({length})", request.id)
-    })
+    match request.length {
+        Some(length) => format!("{} ({length})", request.id),
+        None => request.id.to_string(),
+    }
 }
 
-/// The largest unit in which the end is at least 1, in ns.
+/// The largest unit in which the end is at least 1, in nanoseconds, and its name.
 fn time_unit(end: u64) -> (f64, &'static str) {
     match end {
         0..1_000 => (1.0, "ns"),
@@ -161,77 +170,106 @@ fn time_unit(end: u64) -> (f64, &'static str) {
     }
 }
 
-/// Of the last request.
+/// The end of the last request.
 fn end(requests: &[RequestLine]) -> u64 {
-    requests
+    let ends = requests
         .iter()
-        .map(|r| r.finish_ns.or(r.start_ns).unwrap_or(r.arrival_ns).0)
-        .max()
-        .unwrap_or(0)
+        .map(|r| r.finish_ns.or(r.start_ns).unwrap_or(r.arrival_ns).0);
+    ends.max().unwrap_or(0)
 }
 
 impl Schedule {
+    fn read(series: &Series<'_>, point: &str, options: &PlotOptions) -> Result<Schedule, Undrawn> {
+        let requests = read_requests(series, point, options.first)?;
+        let mut tasks = read_tasks(series, point)?;
+        // Later tasks belong to requests that are not shown.
+        let end = end(&requests);
+        tasks.retain(|task| task.start < end);
+        let lanes: BTreeSet<Lane> = tasks.iter().map(|task| task.lane).collect();
+        let (lowest, highest) = ROWS;
+        Ok(Schedule {
+            label: series.label.clone(),
+            color: series.style.color,
+            row: (260.0 / requests.len() as f64).clamp(lowest, highest),
+            requests,
+            tasks,
+            lanes: lanes.into_iter().collect(),
+        })
+    }
+
+    /// The values that a paper states about this policy.
+    fn stated(&self, options: &PlotOptions, x: &Axis, y: &Axis) -> Vec<Remark> {
+        let own = options.stated.iter().filter(|one| one.of == self.label);
+        stated_remarks(own, x, y)
+    }
+
     /// The lower end of the requests or, below them, of a number of lanes.
     fn bottom(&self, lanes: usize) -> f64 {
         self.requests.len() as f64 * self.row + lanes as f64 * (ABOVE_LANE + TALLEST)
     }
 
-    /// In units below the top: the requests' numbers, and the scale of each lane.
-    fn y_axis(&self, largest: u64) -> Axis {
-        let labelled = (16.0 / self.row).ceil() as usize;
-        let requests = self.requests.iter().enumerate().step_by(labelled);
-        let requests = requests.map(|(i, request)| ((i as f64 + 0.5) * self.row, name(request)));
-        let bottoms = (1..=self.lanes.len()).map(|lanes| self.bottom(lanes));
-        let scales = bottoms.flat_map(|bottom| {
-            [
-                (bottom - TALLEST, largest.to_string()),
-                (bottom, "0".into()),
-            ]
-        });
-        let ticks = requests
-            .chain(scales)
-            .map(|(value, label)| Tick { value, label })
-            .collect();
+    /// The vertical axis in units below the top. Its labels are the numbers of requests, and the scale of each lane.
+    fn y_axis(&self, largest_batch: u64) -> Axis {
+        const LABEL_HEIGHT: f64 = 16.0;
+        let labelled = (LABEL_HEIGHT / self.row).ceil() as usize;
+        let mut ticks = Vec::new();
+        for (i, request) in self.requests.iter().enumerate().step_by(labelled) {
+            ticks.push(Tick {
+                value: (i as f64 + 0.5) * self.row,
+                label: name(request),
+            });
+        }
+        for lanes in 1..=self.lanes.len() {
+            let bottom = self.bottom(lanes);
+            ticks.push(Tick {
+                value: bottom - TALLEST,
+                label: largest_batch.to_string(),
+            });
+            ticks.push(Tick {
+                value: bottom,
+                label: "0".into(),
+            });
+        }
         let low = self.bottom(self.lanes.len()) + BELOW;
         Axis::bins("", [low, 0.0], ticks)
     }
 
-    /// When requests waited and were computed.
+    /// The times in which requests waited and were computed, as rows of the figure's data.
     fn data(&self, panel: &PlotPanel, unit: f64) -> Vec<Datum> {
-        let row = |request: &RequestLine| {
-            let ends = |from: Option<Nanos>, to: Option<Nanos>| {
-                Some([from?, to?].map(|time| time.0 as f64 / unit))
-            };
-            let RequestLine {
-                arrival_ns,
-                start_ns,
-                finish_ns,
-                ..
-            } = *request;
+        let mut data = Vec::new();
+        for request in &self.requests {
+            let arrival = Some(request.arrival_ns);
             let parts = [
-                (ends(Some(arrival_ns), start_ns), "waiting"),
-                (ends(start_ns, finish_ns), "computing"),
+                (arrival, request.start_ns, "waiting"),
+                (request.start_ns, request.finish_ns, "computing"),
             ];
-            let axes = [panel.x.label.clone(), "Request".into()];
-            let of = |(across, interval): (Option<[f64; 2]>, &'static str)| {
-                let from = across?[0];
-                let y = request.id.0 as f64;
-                Some(Datum {
-                    axes: axes.clone(),
-                    across,
+            for (from, to, interval) in parts {
+                let (Some(from), Some(to)) = (from, to) else {
+                    continue;
+                };
+                let ends = [from, to].map(|time| time.0 as f64 / unit);
+                data.push(Datum {
+                    axes: [panel.x.label.clone(), "Request".into()],
+                    across: Some(ends),
                     interval,
-                    ..Datum::new(panel, &self.label, from, y)
-                })
-            };
-            parts.into_iter().filter_map(of).collect::<Vec<_>>()
-        };
-        self.requests.iter().flat_map(row).collect()
+                    ..panel.datum(&self.label, ends[0], request.id.0 as f64)
+                });
+            }
+        }
+        data
     }
 
     fn lane_label(&self, (worker, stream): Lane) -> String {
-        let several =
-            |of: fn(&Lane, &Lane) -> bool| self.lanes.windows(2).any(|pair| of(&pair[0], &pair[1]));
-        match (several(|a, b| a.0 != b.0), several(|a, b| a.0 == b.0)) {
+        let mut has_workers = false;
+        let mut has_streams = false;
+        for pair in self.lanes.windows(2) {
+            if pair[0].0 == pair[1].0 {
+                has_streams = true;
+            } else {
+                has_workers = true;
+            }
+        }
+        match (has_workers, has_streams) {
             (false, false) => "batch".into(),
             (true, false) => format!("worker {worker}"),
             (false, true) => format!("stream {stream}"),
@@ -248,47 +286,11 @@ impl Schedule {
         }
     }
 
-    fn draw(&self, canvas: &mut Canvas, panel: &PlotPanel, unit: f64, largest: u64) {
-        let Rect {
-            left, top, right, ..
-        } = panel.area;
-        let x = |ns: u64| {
-            panel
-                .at((ns as f64 / unit).clamp(panel.x.low, panel.x.high), 0.0)
-                .0
-        };
-        let row = self.row;
+    fn draw(&self, canvas: &mut Canvas, panel: &PlotPanel, scale: &Scale) {
         for (i, request) in self.requests.iter().enumerate() {
-            let bar = |from: Nanos, to: Option<Nanos>| {
-                let (upper, lower) = (top + (i as f64 + 0.14) * row, top + (i as f64 + 0.86) * row);
-                Rect {
-                    left: x(from.0),
-                    top: upper,
-                    right: to.map_or(right, |to| x(to.0)),
-                    bottom: lower,
-                }
-            };
-            let RequestLine {
-                arrival_ns,
-                start_ns,
-                finish_ns,
-                ..
-            } = *request;
-            canvas.fill(&bar(arrival_ns, start_ns), tint(self.color, WAITING));
-            if let Some(start) = start_ns {
-                canvas.fill(&bar(start, finish_ns), self.color);
-            }
-            canvas.border(&bar(arrival_ns, finish_ns), Stroke::solid(self.color, 0.8));
-            let ends = [Some(arrival_ns), start_ns, finish_ns]
-                .map(|end| end.map_or("-".into(), |end| end.to_string()));
-            let [arrival, start, finish] = ends;
-            let values = format!(
-                "Request {}\narrival: {arrival}\nstart: {start}\nfinish: {finish}",
-                request.id
-            );
-            canvas.spot(&self.label, bar(arrival_ns, finish_ns), values);
+            self.draw_request(canvas, panel, scale, i, request);
         }
-        let middle = top + self.bottom(0) / 2.0;
+        let middle = panel.area.top + self.bottom(0) / 2.0;
         canvas.text(
             self.rows_label(),
             (PADDING + 0.8 * MEDIUM, middle),
@@ -297,96 +299,124 @@ impl Schedule {
             INK,
         );
         for (lanes, &lane) in (1..).zip(&self.lanes) {
-            let bottom = top + self.bottom(lanes);
+            let bottom = panel.area.top + self.bottom(lanes);
             let area = Rect {
                 top: bottom - TALLEST,
                 bottom,
                 ..panel.area
             };
-            canvas.text(
-                self.lane_label(lane),
-                (left + 4.0, area.top - 4.0),
-                SMALL,
-                Align::Left,
-                INK,
-            );
-            let tasks = self.tasks.iter().filter(|task| task.lane == lane);
-            let tasks: Vec<_> = tasks
-                .map(|task| (x(task.start), x(task.finish), task.batch))
-                .collect();
-            draw_bars(canvas, &area, &tasks, largest);
+            let at = (area.left + 4.0, area.top - 4.0);
+            canvas.text(self.lane_label(lane), at, SMALL, Align::Left, INK);
+            self.draw_lane(canvas, panel, scale, lane, &area);
         }
     }
-}
 
-/// Tasks (left end, right end, batch size), with numbers where these fit.
-fn draw_bars(canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)], largest: u64) {
-    let Rect { top, bottom, .. } = *area;
-    canvas.line(
-        &[(area.left, top), (area.right, top)],
-        Stroke::solid(GRID, 0.8),
-    );
-    for &(left, right, batch) in tasks {
-        let upper = bottom - batch as f64 / largest.max(1) as f64 * (bottom - top);
-        let body = Rect {
-            left,
-            top: upper,
-            right,
-            bottom,
+    /// Draws the row of the request with this number.
+    fn draw_request(
+        &self,
+        canvas: &mut Canvas,
+        panel: &PlotPanel,
+        scale: &Scale,
+        number: usize,
+        request: &RequestLine,
+    ) {
+        let arrival = scale.place(panel, request.arrival_ns.0);
+        let start = request.start_ns.map(|time| scale.place(panel, time.0));
+        let finish = request.finish_ns.map(|time| scale.place(panel, time.0));
+        // What has not happened yet reaches to the end of the panel.
+        let end = finish.unwrap_or(panel.area.right);
+        let whole = Rect {
+            left: arrival,
+            top: panel.area.top + (number as f64 + 0.14) * self.row,
+            right: end,
+            bottom: panel.area.top + (number as f64 + 0.86) * self.row,
         };
-        canvas.fill(&body, tint(INK, 0.3));
-        if body.width() > 3.0 {
-            canvas.line(
-                &[(right, upper), (right, bottom)],
-                Stroke::solid(PAPER, 0.8),
-            );
-        }
-        if canvas.sheet.face.width(&batch.to_string(), SMALL) <= body.width() - 2.0 {
-            // Above a bar that is too low.
-            let baseline = if bottom - upper > SMALL {
-                upper + SMALL - 1.0
-            } else {
-                upper - 2.5
+        let waiting = Rect {
+            right: start.unwrap_or(panel.area.right),
+            ..whole
+        };
+        canvas.fill(&waiting, tint(self.color, WAITING));
+        if let Some(start) = start {
+            let computing = Rect {
+                left: start,
+                ..whole
             };
-            canvas.text(
-                batch.to_string(),
-                ((left + right) / 2.0, baseline),
-                SMALL,
-                Align::Center,
-                INK,
-            );
+            canvas.fill(&computing, self.color);
         }
+        canvas.border(&whole, Stroke::solid(self.color, 0.8));
+        let values = format!(
+            "Request {}\narrival: {}\nstart: {}\nfinish: {}",
+            request.id,
+            request.arrival_ns,
+            time_or_dash(request.start_ns),
+            time_or_dash(request.finish_ns)
+        );
+        canvas.spot(&self.label, whole, values);
     }
-    canvas.line(
-        &[(area.left, bottom), (area.right, bottom)],
-        Stroke::solid(tint(INK, 0.5), 0.8),
-    );
+
+    /// Draws the tasks of a lane, with their batch sizes where these fit.
+    fn draw_lane(
+        &self,
+        canvas: &mut Canvas,
+        panel: &PlotPanel,
+        scale: &Scale,
+        lane: Lane,
+        area: &Rect,
+    ) {
+        let top = [(area.left, area.top), (area.right, area.top)];
+        canvas.line(&top, Stroke::solid(GRID, 0.8));
+        for task in self.tasks.iter().filter(|task| task.lane == lane) {
+            let share = task.batch as f64 / scale.largest_batch.max(1) as f64;
+            let body = Rect {
+                left: scale.place(panel, task.start),
+                top: area.bottom - share * (area.bottom - area.top),
+                right: scale.place(panel, task.finish),
+                bottom: area.bottom,
+            };
+            draw_task(canvas, &body, task.batch);
+        }
+        let bottom = [(area.left, area.bottom), (area.right, area.bottom)];
+        canvas.line(&bottom, Stroke::solid(tint(INK, 0.5), 0.8));
+    }
 }
 
-fn schedule(series: &Series<'_>, point: &str, options: &PlotOptions) -> Result<Schedule, Undrawn> {
-    let requests = requests(series, point, options.first)?;
-    let mut tasks = tasks(series, point)?;
-    // Later tasks belong to requests not shown.
-    let end = end(&requests);
-    tasks.retain(|task| task.start < end);
-    let lanes: BTreeSet<Lane> = tasks.iter().map(|task| task.lane).collect();
-    let (label, color, lanes) = (
-        series.label.clone(),
-        series.style.color,
-        lanes.into_iter().collect(),
-    );
-    let row = (260.0 / requests.len() as f64).clamp(ROWS.0, ROWS.1);
-    Ok(Schedule {
-        label,
-        color,
-        requests,
-        tasks,
-        lanes,
-        row,
-    })
+impl Scale {
+    /// The horizontal place of a time, within the panel.
+    fn place(&self, panel: &PlotPanel, ns: u64) -> f64 {
+        let time = (ns as f64 / self.unit).clamp(panel.x.low, panel.x.high);
+        panel.at(time, 0.0).0
+    }
 }
 
-fn requests(
+fn time_or_dash(time: Option<Nanos>) -> String {
+    match time {
+        Some(time) => time.to_string(),
+        None => "-".into(),
+    }
+}
+
+/// Draws a task as a bar, with its batch size if that fits.
+fn draw_task(canvas: &mut Canvas, body: &Rect, batch: u64) {
+    canvas.fill(body, tint(INK, 0.3));
+    if body.width() > 3.0 {
+        let end = [(body.right, body.top), (body.right, body.bottom)];
+        canvas.line(&end, Stroke::solid(PAPER, 0.8));
+    }
+    let size = batch.to_string();
+    if canvas.sheet.face.width(&size, SMALL) > body.width() - 2.0 {
+        return;
+    }
+    // The size stands above a bar that is too low for it.
+    let baseline = if body.height() > SMALL {
+        body.top + SMALL - 1.0
+    } else {
+        body.top - 2.5
+    };
+    let at = ((body.left + body.right) / 2.0, baseline);
+    canvas.text(size, at, SMALL, Align::Center, INK);
+}
+
+fn read_requests(
     series: &Series<'_>,
     point: &str,
     first: Option<usize>,
@@ -398,46 +428,36 @@ fn requests(
             break;
         }
         if requests.len() == MOST_REQUESTS {
-            let why = format!(
-                "{} has more than {MOST_REQUESTS} requests, too many to read",
-                path.display()
-            );
             return Err(nothing(format!(
-                "{why}; draw the beginning with --first {MOST_REQUESTS}"
+                "{} has more than {MOST_REQUESTS} requests, too many to read; draw the beginning with \
+                 --first {MOST_REQUESTS}",
+                path.display()
             )));
         }
         requests.push(request);
     }
-    match requests.is_empty() {
-        true => Err(nothing(format!("{}: has no requests", path.display()))),
-        false => Ok(requests),
+    if requests.is_empty() {
+        return Err(nothing(format!("{}: has no requests", path.display())));
     }
+    Ok(requests)
 }
 
-/// None if not logged.
-fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<TaskBar>> {
+/// Reads the tasks of a point. There are none if they were not logged.
+fn read_tasks(series: &Series<'_>, point: &str) -> Result<Vec<TaskBar>> {
     let (_, Some(mut rows)) = series.log::<TaskLine>(point)? else {
         return Ok(Vec::new());
     };
     let mut tasks = Vec::new();
-    while let Some(TaskLine {
-        worker,
-        stream,
-        batch,
-        start_ns,
-        finish_ns,
-        ..
-    }) = rows.read()?
-    {
-        // A task still running at the end has no times.
-        let (lane, batch) = ((worker, stream), batch.into());
-        let times = start_ns.zip(finish_ns);
-        tasks.extend(times.map(|(start, finish)| TaskBar {
-            lane,
-            batch,
-            start: start.0,
-            finish: finish.0,
-        }));
+    while let Some(line) = rows.read()? {
+        // A task that still ran at the end has no times.
+        if let (Some(start), Some(finish)) = (line.start_ns, line.finish_ns) {
+            tasks.push(TaskBar {
+                lane: (line.worker, line.stream),
+                batch: line.batch.into(),
+                start: start.0,
+                finish: finish.0,
+            });
+        }
     }
     Ok(tasks)
 }
@@ -448,46 +468,46 @@ mod tests {
     use crate::base::units::RequestId;
     use crate::lab::plot::canvas::Mark;
 
-    /// Of tasks of this duration.
-    fn drawn_tasks(ns: u64) -> (Vec<f64>, Vec<String>) {
+    /// The heights of bars and the texts in a drawing of tasks that take this long.
+    fn draw_tasks(ns: u64) -> (Vec<f64>, Vec<String>) {
         let lane = Lane::default();
-        let task = |i: u64, batch| TaskBar {
-            lane,
-            batch,
-            start: i * ns,
-            finish: (i + 1) * ns,
-        };
-        let (start_ns, finish_ns) = (Some(Nanos(0)), Some(Nanos(1000)));
-        let requests = vec![RequestLine::earlier(
-            RequestId(7),
-            [Some(Nanos(0)), start_ns, finish_ns],
-        )];
-        let tasks = vec![task(0, 1), task(1, 2), task(2, 4)];
+        let mut tasks = Vec::new();
+        for (i, batch) in [1, 2, 4].into_iter().enumerate() {
+            let start = i as u64 * ns;
+            tasks.push(TaskBar {
+                lane,
+                batch,
+                start,
+                finish: start + ns,
+            });
+        }
+        let times = [Some(Nanos(0)), Some(Nanos(0)), Some(Nanos(1000))];
         let schedule = Schedule {
             label: "p".into(),
             color: INK,
-            requests,
+            requests: vec![RequestLine::earlier(RequestId(7), times)],
             tasks,
             lanes: vec![lane],
             row: 20.0,
         };
-        let canvas = figure(vec![schedule], 1000, &PlotOptions::default()).unwrap();
-        let bars = canvas.marks.iter().filter_map(|mark| match mark {
-            Mark::Area(corners, color) if *color == tint(INK, 0.3) => {
-                Some(corners[2].1 - corners[0].1)
+        let canvas = draw(vec![schedule], 1000, &PlotOptions::default()).unwrap();
+        let mut bars = Vec::new();
+        let mut texts = Vec::new();
+        for mark in canvas.marks {
+            match mark {
+                Mark::Area(corners, color) if color == tint(INK, 0.3) => {
+                    bars.push(corners[2].1 - corners[0].1);
+                }
+                Mark::Text(text) => texts.push(text.words),
+                _ => {}
             }
-            _ => None,
-        });
-        let texts = canvas.marks.iter().filter_map(|mark| match mark {
-            Mark::Text(text) => Some(text.words.clone()),
-            _ => None,
-        });
-        (bars.collect(), texts.collect())
+        }
+        (bars, texts)
     }
 
     #[test]
     fn batches_are_heights_and_numbers_where_these_fit() {
-        let (bars, texts) = drawn_tasks(300);
+        let (bars, texts) = draw_tasks(300);
         assert_eq!(bars, [10.0, 20.0, 40.0]);
         assert!(
             ["1", "2", "4"]
@@ -495,7 +515,7 @@ mod tests {
                 .all(|number| texts.iter().any(|text| text == number)),
             "{texts:?}"
         );
-        let (bars, texts) = drawn_tasks(5);
+        let (bars, texts) = draw_tasks(5);
         assert_eq!(bars, [10.0, 20.0, 40.0]);
         assert!(
             !texts.iter().any(|text| text == "2") && texts.iter().any(|text| text == "4"),

@@ -1,41 +1,43 @@
 //! The places of panels on a sheet, with their headings and the labels of their axes.
 
-use super::PlotOptions;
-use super::axis::{Axis, Spread};
+use super::axis::{Axis, Spread, number};
 use super::canvas::{Align, Canvas, Rect};
+use super::dot::MarkerSigns;
 use super::face::Face;
-use super::legend::{LegendEntry, LegendKey, MarkerSigns, draw_inside, header};
+use super::legend::{LegendEntry, LegendKey, draw_header, draw_inside};
 use super::look::Legend;
+use super::options::PlotOptions;
 use super::panel::PlotPanel;
-use super::remark::{Remark, stated, stated_entry};
+use super::remark::{Remark, stated_entry, stated_remarks};
 use super::sheet::Sheet;
-use super::style::{INK, MEDIUM, SMALL};
+use super::style::{INK, MEDIUM, PADDING, SMALL};
 
-/// Between a figure's border and its content.
-pub const PADDING: f64 = 8.0;
-/// Most labels of an x axis; as many of them as fit.
+/// The largest number of labels of an x axis. Axes have as many of them as fit.
 pub const MOST_ACROSS: usize = 8;
-/// The height of a panel.
+/// The height of a panel with curves.
 const HEIGHT: f64 = 250.0;
+/// The height of a heading.
 const HEADING: f64 = 24.0;
-/// Ticks and labels of a horizontal axis.
+/// The height of the ticks and labels of a horizontal axis.
 const TICKS_HEIGHT: f64 = 7.0 + SMALL;
 const X_AXIS_HEIGHT: f64 = TICKS_HEIGHT + 6.0 + MEDIUM + PADDING;
-/// The label of a vertical axis.
+/// The width of the label of a vertical axis.
 const Y_LABEL_WIDTH: f64 = PADDING + MEDIUM + 8.0;
+/// The distance between panels.
 const GAP: f64 = 14.0;
 /// The width of a second vertical axis.
 const RIGHT_TICKS: f64 = 48.0;
-/// A smaller panel shows nothing.
+/// The least width and height of a panel. A smaller one shows nothing.
 const LEAST: f64 = 45.0;
-/// A panel beside another is at least as wide, its labels included.
+/// The least width of a panel next to another, its labels included.
 const LEAST_BESIDE: f64 = 215.0;
 
+/// What all panels of a figure share.
 pub struct Frame<'a> {
     pub sheet: &'a Sheet,
     pub title: Option<&'a str>,
     pub legend: &'a [LegendEntry],
-    /// Whether panels may stand beside each other.
+    /// Whether panels may stand next to each other.
     pub beside: bool,
     /// The label of second vertical axes, whose ticks the figure draws.
     pub right: Option<&'a str>,
@@ -45,9 +47,9 @@ pub struct Frame<'a> {
 #[derive(Clone)]
 pub struct Content {
     pub heading: String,
-    /// If the sheet does not say.
+    /// The height, unless the sheet's height decides.
     pub height: f64,
-    /// Whatever the sheet says.
+    /// Whether the panel has its height whatever the sheet's is.
     pub is_fixed: bool,
     pub x: Axis,
     pub y: Axis,
@@ -65,24 +67,31 @@ impl Content {
     }
 }
 
-/// A panel's heading, its axes, and its remarks.
-pub type Field = (String, [Axis; 2], Vec<Remark>);
+/// A panel with curves, before it has a place.
+pub struct PanelPlan {
+    pub heading: String,
+    pub axes: [Axis; 2],
+    pub remarks: Vec<Remark>,
+}
 
-/// Panels with a paper's values on their axes among the remarks. `data` draws between the lines of the remarks and their
-/// labels.
-pub fn figure(
+/// Draws panels whose remarks are extended by a paper's values on their axes. `draw_data` draws between the lines of the
+/// remarks and their labels.
+pub fn draw_figure(
     options: &PlotOptions,
     mut legend: Vec<LegendEntry>,
-    mut fields: Vec<Field>,
-    mut data: impl FnMut(&mut Canvas, usize, &PlotPanel),
+    mut plans: Vec<PanelPlan>,
+    mut draw_data: impl FnMut(&mut Canvas, usize, &PlotPanel),
 ) -> Canvas {
-    let mut any = false;
-    for (_, [x, y], remarks) in &mut fields {
-        let stated = stated(&options.stated, x, y);
-        any |= !stated.is_empty();
-        remarks.extend(stated);
+    let mut has_stated = false;
+    for plan in &mut plans {
+        let [x, y] = &plan.axes;
+        let stated = stated_remarks(&options.stated, x, y);
+        has_stated |= !stated.is_empty();
+        plan.remarks.extend(stated);
     }
-    legend.extend(stated_entry(any));
+    if has_stated {
+        legend.push(stated_entry());
+    }
     let sheet = options.sheet();
     let frame = Frame {
         sheet: &sheet,
@@ -91,161 +100,163 @@ pub fn figure(
         beside: true,
         right: None,
     };
-    let contents = fields
+    let contents = plans
         .iter()
-        .map(|(heading, axes, _)| Content::new(heading, HEIGHT, axes.clone()))
+        .map(|plan| Content::new(&plan.heading, HEIGHT, plan.axes.clone()))
         .collect();
-    drawn(&frame, contents, |canvas, i, panel| {
-        let (first, remarks) = (canvas.marks.len(), &fields[i].2);
+    draw_panels(&frame, contents, |canvas, i, panel| {
+        let remarks = &plans[i].remarks;
+        let first = canvas.marks.len();
         panel.remark_lines(canvas, remarks);
-        data(canvas, i, panel);
+        draw_data(canvas, i, panel);
         panel.remark_labels(canvas, remarks, first);
     })
 }
 
-/// Panels, filled by `data`, with their numbers. The axes are drawn over what touches them.
-pub fn drawn(
+/// Draws panels. `draw_data` fills a panel, which it gets with its number. The axes are drawn over what touches them.
+pub fn draw_panels(
     frame: &Frame<'_>,
     contents: Vec<Content>,
-    mut data: impl FnMut(&mut Canvas, usize, &PlotPanel),
+    mut draw_data: impl FnMut(&mut Canvas, usize, &PlotPanel),
 ) -> Canvas {
-    let mut with_legend = |legend: &[LegendEntry]| {
-        let (mut canvas, panels) = lay_out(frame, legend, contents.clone());
-        let first = canvas.marks.len();
-        for (i, panel) in panels.iter().enumerate() {
-            data(&mut canvas, i, panel);
-            panel.axes(&mut canvas);
-        }
-        (canvas, panels, first)
-    };
     if frame.sheet.legend == Legend::Outside {
-        return with_legend(frame.legend).0;
+        let (mut canvas, panels) = lay_out(frame, frame.legend, contents);
+        fill_panels(&mut canvas, &panels, &mut draw_data);
+        return canvas;
     }
-    let (mut canvas, panels, first) = with_legend(&[]);
-    if frame.sheet.legend == Legend::Inside
-        && !draw_inside(&mut canvas, frame.legend, &panels, first)
-    {
-        return with_legend(frame.legend).0;
+    let (mut canvas, panels) = lay_out(frame, &[], contents.clone());
+    let first = canvas.marks.len();
+    fill_panels(&mut canvas, &panels, &mut draw_data);
+    if frame.sheet.legend == Legend::Inside {
+        let areas: Vec<Rect> = panels.iter().map(|panel| panel.area).collect();
+        if !draw_inside(&mut canvas, frame.legend, &areas, first) {
+            let (mut canvas, panels) = lay_out(frame, frame.legend, contents);
+            fill_panels(&mut canvas, &panels, &mut draw_data);
+            return canvas;
+        }
     }
     canvas
 }
 
-/// What is left of the sheet's height for panels in rows, if the sheet has one.
-pub fn room(
+fn fill_panels(
+    canvas: &mut Canvas,
+    panels: &[PlotPanel],
+    draw_data: &mut impl FnMut(&mut Canvas, usize, &PlotPanel),
+) {
+    for (i, panel) in panels.iter().enumerate() {
+        draw_data(canvas, i, panel);
+        panel.axes(canvas);
+    }
+}
+
+/// What is left of the sheet's height for panels in rows, or `None` if the sheet has no height.
+pub fn room_for_panels(
     frame: &Frame<'_>,
     legend: &[LegendEntry],
     rows: usize,
     has_headings: bool,
 ) -> Option<f64> {
-    let top = header(&mut Canvas::new(frame.sheet.clone()), frame.title, legend);
-    let heading = heading(frame, has_headings);
+    let mut trial = Canvas::new(frame.sheet.clone());
+    let top = draw_header(&mut trial, frame.title, legend);
+    let heading = heading_height(frame, has_headings);
     let between = rows.saturating_sub(1) as f64 * (TICKS_HEIGHT + GAP + heading);
     Some(frame.sheet.height? - top - heading - X_AXIS_HEIGHT - between)
 }
 
-fn heading(frame: &Frame<'_>, has_headings: bool) -> f64 {
-    let arrows = frame.legend.iter().any(|entry| {
+/// The distance between the legend, or the panel above, and a panel.
+fn heading_height(frame: &Frame<'_>, has_headings: bool) -> f64 {
+    if has_headings {
+        return HEADING;
+    }
+    let has_arrows = frame.legend.iter().any(|entry| {
         matches!(
             entry.key,
             LegendKey::Marker(_, MarkerSigns { above: true, .. })
         )
     });
-    match has_headings {
-        true => HEADING,
-        false if arrows => 17.0,
-        false => 9.0,
-    }
+    if has_arrows { 17.0 } else { 9.0 }
 }
 
-/// All areas have room for the widest vertical labels, and those beside each other have one height.
+/// Places panels on a canvas. All areas have room for the widest vertical labels, and those next to each other have one
+/// height.
 fn lay_out(
     frame: &Frame<'_>,
     legend: &[LegendEntry],
     mut contents: Vec<Content>,
 ) -> (Canvas, Vec<PlotPanel>) {
     let face = &frame.sheet.face;
-    let columns = columns(frame, &contents);
+    let columns = count_columns(frame, &contents);
     let has_headings = contents.iter().any(|one| !one.heading.is_empty());
-    let room = room(
-        frame,
-        legend,
-        contents.len().div_ceil(columns),
-        has_headings,
-    );
+    let rows = contents.len().div_ceil(columns);
+    let room = room_for_panels(frame, legend, rows, has_headings);
     set_heights(&mut contents, columns, room);
-    for one in contents
-        .iter_mut()
-        .filter(|one| one.y.spread != Spread::Bins)
-    {
-        one.y = one.y.clone().fitted(one.height, |_| SMALL + 3.0);
+    for one in &mut contents {
+        if one.y.spread != Spread::Bins {
+            one.y = one.y.clone().fit(one.height, |_| SMALL + 3.0);
+        }
     }
-    let left = 7.0 + largest(&contents, |one| widest(face, &one.y));
-    let right = frame
-        .right
-        .map_or(largest(&contents, |one| overhang(face, &one.x)), |_| {
-            RIGHT_TICKS
-        });
-    let wide = panel_width(frame, columns, left + right).max(LEAST);
+    let left = 7.0 + largest(&contents, |one| widest_label(face, &one.y));
+    let right = match frame.right {
+        Some(_) => RIGHT_TICKS,
+        None => largest(&contents, |one| overhang(face, &one.x)),
+    };
+    let width = panel_width(frame, columns, left + right).max(LEAST);
     let mut canvas = Canvas::new(frame.sheet.clone());
     let mut panels: Vec<PlotPanel> = Vec::new();
-    let heading = heading(frame, has_headings);
-    let mut bottom = header(&mut canvas, frame.title, legend);
+    let heading = heading_height(frame, has_headings);
+    let mut bottom = draw_header(&mut canvas, frame.title, legend);
     let mut top = bottom + heading;
-    for (
-        i,
-        Content {
-            heading: name,
-            height,
-            x,
-            y,
-            ..
-        },
-    ) in contents.into_iter().enumerate()
-    {
+    for (i, content) in contents.into_iter().enumerate() {
         let column = i % columns;
         if i > 0 && column == 0 {
             top = bottom + TICKS_HEIGHT + GAP + heading;
         }
-        bottom = top + height;
-        let left = Y_LABEL_WIDTH + left + column as f64 * (wide + right + GAP + left);
+        bottom = top + content.height;
+        let left = Y_LABEL_WIDTH + left + column as f64 * (width + right + GAP + left);
         let area = Rect {
             left,
             top,
-            right: left + wide,
+            right: left + width,
             bottom,
         };
-        canvas.text(
-            face.fitted(&name, MEDIUM, wide + right),
-            (left, top - 7.0),
-            MEDIUM,
-            Align::Left,
-            INK,
-        );
-        let x = x.fitted(wide, |label| face.width(label, SMALL) + 10.0);
-        let panel = PlotPanel { name, area, x, y };
+        let heading = face.shorten(&content.heading, MEDIUM, width + right);
+        canvas.text(heading, (left, top - 7.0), MEDIUM, Align::Left, INK);
+        let panel = PlotPanel {
+            name: content.heading,
+            area,
+            x: content
+                .x
+                .fit(width, |label| face.width(label, SMALL) + 10.0),
+            y: content.y,
+        };
         panel.grid(&mut canvas);
         panels.push(panel);
     }
-    let needed = bottom + X_AXIS_HEIGHT;
-    canvas.height = frame
-        .sheet
-        .height
-        .filter(|height| needed <= height + 1.0)
-        .unwrap_or(needed.ceil());
-    if let Some(last) = panels.get(columns - 1) {
-        let needed = last.area.right + right + PADDING;
-        canvas.width = Some(canvas.width)
-            .filter(|width| needed <= width + 1.0)
-            .unwrap_or(needed);
-    }
+    let row_end = panels.get(columns - 1).map(|last| last.area.right + right);
+    set_size(&mut canvas, bottom, row_end);
     label_axes(&mut canvas, frame, &panels, columns);
     (canvas, panels)
 }
 
-/// The number of panels in a row. Rows have equal numbers, if panels may stand beside each other and the labels of
-/// all bins fit.
-fn columns(frame: &Frame<'_>, contents: &[Content]) -> usize {
-    /// About what vertical labels take.
+/// Gives the canvas the size of its sheet, or what panels with these lower and right ends need if that is more.
+fn set_size(canvas: &mut Canvas, bottom: f64, right: Option<f64>) {
+    let needed = bottom + X_AXIS_HEIGHT;
+    canvas.height = match canvas.sheet.height {
+        Some(height) if needed <= height + 1.0 => height,
+        _ => needed.ceil(),
+    };
+    if let Some(right) = right {
+        let needed = right + PADDING;
+        if needed > canvas.width + 1.0 {
+            canvas.width = needed;
+        }
+    }
+}
+
+/// The number of panels in a row. Rows have equal numbers, if panels may stand next to each other and the labels of all
+/// bins fit.
+fn count_columns(frame: &Frame<'_>, contents: &[Content]) -> usize {
+    /// About the width of vertical labels.
     const SIDES: f64 = 60.0;
     let count = contents.len();
     let most = if frame.beside {
@@ -253,106 +264,126 @@ fn columns(frame: &Frame<'_>, contents: &[Content]) -> usize {
     } else {
         1
     };
-    let face = &frame.sheet.face;
-    let needed = largest(contents, |one| match one.x.spread {
-        Spread::Bins => one
-            .x
-            .labels()
-            .map(|label| face.width(label, SMALL) + 7.0)
-            .sum(),
-        _ => 0.0,
-    });
-    let balanced = (1..=most.min(count))
-        .rev()
-        .map(|columns| count.div_ceil(count.div_ceil(columns)));
-    let mut all = balanced.filter(|columns| needed <= panel_width(frame, *columns, SIDES));
-    all.next().unwrap_or(1)
+    let needed = largest(contents, |one| bin_labels_width(&frame.sheet.face, &one.x));
+    for columns in (1..=most.min(count)).rev() {
+        let rows = count.div_ceil(columns);
+        let balanced = count.div_ceil(rows);
+        if needed <= panel_width(frame, balanced, SIDES) {
+            return balanced;
+        }
+    }
+    1
+}
+
+/// The width that the labels of all bins need; 0 for other axes, whose labels can be left out.
+fn bin_labels_width(face: &Face, x: &Axis) -> f64 {
+    if x.spread == Spread::Bins {
+        x.labels().map(|label| face.width(label, SMALL) + 7.0).sum()
+    } else {
+        0.0
+    }
 }
 
 /// The width of each panel. `sides` is what its vertical labels take.
 fn panel_width(frame: &Frame<'_>, columns: usize, sides: f64) -> f64 {
     let columns = columns as f64;
-    let margins = Y_LABEL_WIDTH + PADDING + frame.right.map_or(0.0, |_| MEDIUM + 8.0);
+    let right_label = match frame.right {
+        Some(_) => MEDIUM + 8.0,
+        None => 0.0,
+    };
+    let margins = Y_LABEL_WIDTH + PADDING + right_label;
     (frame.sheet.width - margins - columns * sides - (columns - 1.0) * GAP) / columns
 }
 
-/// Rows share the room in proportion to what they would have without it.
+/// Gives panels their heights. Rows share the room in proportion to what they would have without a limit.
 fn set_heights(contents: &mut [Content], columns: usize, room: Option<f64>) {
-    let row = |row: &[Content]| largest(row, |one| one.height);
-    let all: f64 = contents.chunks(columns).map(row).sum();
-    let scale = room.map_or(1.0, |room| room / all);
-    for contents in contents.chunks_mut(columns) {
-        let height = row(contents) * scale;
-        contents
-            .iter_mut()
-            .filter(|one| !one.is_fixed)
-            .for_each(|one| one.height = height.max(LEAST));
+    let wanted: f64 = contents.chunks(columns).map(row_height).sum();
+    let scale = match room {
+        Some(room) => room / wanted,
+        None => 1.0,
+    };
+    for row in contents.chunks_mut(columns) {
+        let height = (row_height(row) * scale).max(LEAST);
+        for content in row {
+            if !content.is_fixed {
+                content.height = height;
+            }
+        }
     }
 }
 
-/// One label for all panels; horizontal ones that differ stand below the panels of the last row.
+fn row_height(row: &[Content]) -> f64 {
+    largest(row, |one| one.height)
+}
+
+/// Draws one label for the vertical axes of all panels. Horizontal labels that differ stand below the panels of the last
+/// row.
 fn label_axes(canvas: &mut Canvas, frame: &Frame<'_>, panels: &[PlotPanel], columns: usize) {
-    let face = &frame.sheet.face;
     let ([first, ..], [.., last]) = (panels, panels) else {
         return;
     };
     let middle = (first.area.top + last.area.bottom) / 2.0;
-    let mut upright = |words: &str, x: f64| {
-        let words = face.fitted(words, MEDIUM, canvas.height - PADDING);
-        // Moved if it would stick out of the figure.
-        let half = (face.width(&words, MEDIUM) + PADDING) / 2.0;
-        let middle = middle.min(canvas.height - half).max(half);
-        canvas.text(words, (x, middle), MEDIUM, Align::Upright, INK);
-    };
-    upright(&first.y.label, PADDING + 0.8 * MEDIUM);
-    upright(frame.right.unwrap_or_default(), frame.sheet.width - PADDING);
-    let baseline = canvas.height - PADDING - 0.2 * MEDIUM;
-    let mut across = |words: &str, (from, to): (f64, f64), most: f64| {
-        let words = face.fitted(words, MEDIUM, most);
-        let half = (face.width(&words, MEDIUM) + PADDING) / 2.0;
-        let middle = ((from + to) / 2.0).min(frame.sheet.width - half).max(half);
-        canvas.text(words, (middle, baseline), MEDIUM, Align::Center, INK);
-    };
+    label_upright(canvas, &first.y.label, PADDING + 0.8 * MEDIUM, middle);
+    let right = frame.right.unwrap_or_default();
+    label_upright(canvas, right, frame.sheet.width - PADDING, middle);
     if panels.iter().all(|panel| panel.x.label == first.x.label) {
-        let end = panels[columns - 1].area.right;
-        return across(
-            &first.x.label,
-            (first.area.left, end),
-            frame.sheet.width - PADDING,
-        );
+        let ends = (first.area.left, panels[columns - 1].area.right);
+        let most = frame.sheet.width - PADDING;
+        label_across(canvas, &first.x.label, ends, most);
+        return;
     }
     let last_row = (panels.len() - 1) / columns * columns;
     for panel in &panels[last_row..] {
-        across(
-            &panel.x.label,
-            (panel.area.left, panel.area.right),
-            panel.area.width() + 40.0,
-        );
+        let ends = (panel.area.left, panel.area.right);
+        let most = panel.area.width() + 40.0;
+        label_across(canvas, &panel.x.label, ends, most);
     }
 }
 
-fn largest(contents: &[Content], of: impl Fn(&Content) -> f64) -> f64 {
-    contents.iter().map(of).fold(0.0, f64::max)
+/// Draws the label of a vertical axis, moved up or down if it would stick out of the figure.
+fn label_upright(canvas: &mut Canvas, words: &str, x: f64, middle: f64) {
+    let most = canvas.height - PADDING;
+    let words = canvas.sheet.face.shorten(words, MEDIUM, most);
+    let half = (canvas.sheet.face.width(&words, MEDIUM) + PADDING) / 2.0;
+    let middle = middle.min(canvas.height - half).max(half);
+    canvas.text(words, (x, middle), MEDIUM, Align::Upright, INK);
 }
 
-fn widest(face: &Face, axis: &Axis) -> f64 {
+/// Draws the label of a horizontal axis between two ends, moved aside if it would stick out of the figure.
+fn label_across(canvas: &mut Canvas, words: &str, (from, to): (f64, f64), most: f64) {
+    let baseline = canvas.height - PADDING - 0.2 * MEDIUM;
+    let words = canvas.sheet.face.shorten(words, MEDIUM, most);
+    let half = (canvas.sheet.face.width(&words, MEDIUM) + PADDING) / 2.0;
+    let middle = ((from + to) / 2.0).min(canvas.sheet.width - half).max(half);
+    canvas.text(words, (middle, baseline), MEDIUM, Align::Center, INK);
+}
+
+fn largest(contents: &[Content], size: impl Fn(&Content) -> f64) -> f64 {
+    contents.iter().map(size).fold(0.0, f64::max)
+}
+
+fn widest_label(face: &Face, axis: &Axis) -> f64 {
     axis.labels()
         .map(|label| face.width(label, SMALL))
         .fold(0.0, f64::max)
 }
 
-/// Reach of a horizontal axis's last label beyond the right end.
+/// How far a horizontal axis's last label reaches beyond the right end.
 fn overhang(face: &Face, x: &Axis) -> f64 {
-    let half = |label: &str| face.width(label, SMALL) / 2.0;
+    let last = x.labels().next_back();
     match x.spread {
         // The last bin's label stands half a bin before the end.
         Spread::Bins => {
-            (x.labels().next_back().map_or(0.0, half) - 190.0 / (x.high - x.low)).max(0.0)
+            let half = last.map_or(0.0, |label| face.width(label, SMALL) / 2.0);
+            (half - 190.0 / (x.high - x.low)).max(0.0)
         }
         Spread::Linear | Spread::Log => {
-            // Without ticks yet, the end's own label.
-            let end = super::axis::number(x.high);
-            x.labels().next_back().map_or(half(&end), half).max(4.0)
+            // An axis that has no ticks yet will have a label at its end.
+            let half = match last {
+                Some(label) => face.width(label, SMALL) / 2.0,
+                None => face.width(&number(x.high), SMALL) / 2.0,
+            };
+            half.max(4.0)
         }
     }
 }

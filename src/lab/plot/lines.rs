@@ -1,99 +1,99 @@
 //! Values by group as lines, one for each series: the drawing of [`Bars`] whose groups are many.
 
 use super::axis::{Axis, Tick};
-use super::bars::{Bar, Bars};
 use super::canvas::{Canvas, Stroke};
-use super::data::Datum;
-use super::layout::{Content, Frame, drawn as laid_out};
+use super::chart::Bars;
+use super::dot::Dot;
+use super::layout::{Content, Frame, draw_panels};
 use super::legend::{LegendEntry, LegendKey};
-use super::panel::{Dot, LINE, SeriesCurve};
+use super::panel::{CurveLine, SeriesCurve};
+use super::style::LINE_WIDTH;
 use crate::lab::results::sweep_keys::distinct;
 
+/// The height of the panel.
 const HEIGHT: f64 = 210.0;
-/// Groups that are more have a tick for each fifth.
-const EVERY: usize = 20;
+/// The largest number of groups that have a tick each. If there are more, each fifth has one.
+const MOST_TICKS: usize = 20;
 
-/// On one plot area, with a logarithmic axis if that is asked for.
-pub fn drawn(bars: &Bars) -> Canvas {
+/// Draws lines on one plot area, with a logarithmic axis if that is asked for.
+pub fn draw_lines(bars: &Bars) -> Canvas {
     let groups = distinct(bars.bars.iter().map(|bar| bar.group.as_str()));
-    let place = |bar: &Bar| {
-        groups
-            .iter()
-            .position(|group| *group == bar.group)
-            .unwrap_or(0) as f64
-    };
-    let curve = |(series, label): (usize, &String)| {
-        let own = bars.bars.iter().filter(|bar| bar.series == *label);
-        let dots = own.filter_map(|bar| {
-            Some(Dot {
-                x: place(bar),
-                y: bar.value?,
-                ..Dot::default()
-            })
-        });
-        let dots: Vec<Dot> = dots.collect();
-        let line = dots.iter().map(|dot| (dot.x, dot.y)).collect();
-        SeriesCurve {
-            label: label.clone(),
-            style: bars.style(series),
-            lines: vec![(LINE, line)],
-            dots,
-        }
-    };
-    let curves: Vec<SeriesCurve> = bars.series.iter().enumerate().map(curve).collect();
-    let key = |one: &SeriesCurve| {
-        LegendKey::Stroke(Stroke {
-            color: one.style.color,
-            width: LINE,
-            dash: one.style.dash,
-        })
-    };
-    let legend: Vec<LegendEntry> = curves
-        .iter()
-        .map(|one| LegendEntry::new(&one.label, key(one)))
-        .collect();
-    let values = || curves.iter().flat_map(|one| &one.dots).map(|dot| dot.y);
-    let (least, most) = values().fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), v| {
-        (v.min(a), v.max(b))
-    });
+    let mut curves = Vec::new();
+    let mut legend = Vec::new();
+    for (i, series) in bars.series.iter().enumerate() {
+        let curve = series_curve(bars, i, &groups);
+        let stroke = Stroke {
+            color: curve.style.color,
+            width: LINE_WIDTH,
+            dash: curve.style.dash,
+        };
+        legend.push(LegendEntry::new(series, LegendKey::Stroke(stroke)));
+        curves.push(curve);
+    }
+    let values = curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.y);
+    let most = values.clone().fold(0.0, f64::max);
     let y = if bars.log {
+        let least = values.fold(f64::INFINITY, f64::min);
         Axis::log(&bars.value, least, most)
     } else {
         Axis::linear_to_tick(&bars.value, most, 5)
     };
-    let shown = |i: usize| groups.len() <= EVERY || i == 0 || (i + 1).is_multiple_of(5);
-    let ticks = groups.iter().enumerate().filter(|(i, _)| shown(*i));
-    let ticks = ticks
-        .map(|(i, group)| Tick {
-            value: i as f64,
-            label: (*group).into(),
-        })
-        .collect();
-    let x = Axis::bins(&bars.across, [-0.5, groups.len() as f64 - 0.5], ticks);
-    let title = bars.title.as_deref();
+    let x = group_axis(&bars.across, &groups);
     let frame = Frame {
         sheet: &bars.sheet,
-        title,
+        title: bars.title.as_deref(),
         legend: &legend,
         beside: false,
         right: None,
     };
-    laid_out(
-        &frame,
-        vec![Content::new("", HEIGHT, [x, y])],
-        |canvas, _, panel| {
-            panel.curves(canvas, &curves);
-            for (curve, dot) in curves
-                .iter()
-                .flat_map(|curve| curve.dots.iter().map(move |dot| (curve, dot)))
-            {
-                canvas.data.push(Datum::new(
-                    panel,
-                    &curve.label,
-                    groups[dot.x as usize],
-                    dot.y,
-                ));
+    let contents = vec![Content::new("", HEIGHT, [x, y])];
+    draw_panels(&frame, contents, |canvas, _, panel| {
+        panel.curves(canvas, &curves);
+        for curve in &curves {
+            for dot in &curve.dots {
+                let group = groups[dot.x as usize];
+                canvas.data.push(panel.datum(&curve.label, group, dot.y));
             }
-        },
-    )
+        }
+    })
+}
+
+/// The curve of the series with this number over the groups.
+fn series_curve(bars: &Bars, series: usize, groups: &[&str]) -> SeriesCurve {
+    let label = &bars.series[series];
+    let mut dots = Vec::new();
+    for bar in bars.bars.iter().filter(|bar| bar.series == *label) {
+        if let Some(value) = bar.value {
+            let place = groups.iter().position(|group| *group == bar.group);
+            dots.push(Dot {
+                x: place.unwrap_or(0) as f64,
+                y: value,
+                ..Dot::default()
+            });
+        }
+    }
+    let line = CurveLine {
+        width: LINE_WIDTH,
+        values: dots.iter().map(|dot| (dot.x, dot.y)).collect(),
+    };
+    SeriesCurve {
+        label: label.clone(),
+        style: bars.style(series),
+        lines: vec![line],
+        dots,
+    }
+}
+
+/// The axis of the groups.
+fn group_axis(label: &str, groups: &[&str]) -> Axis {
+    let mut ticks = Vec::new();
+    for (i, group) in groups.iter().enumerate() {
+        if groups.len() <= MOST_TICKS || i == 0 || (i + 1).is_multiple_of(5) {
+            ticks.push(Tick {
+                value: i as f64,
+                label: (*group).into(),
+            });
+        }
+    }
+    Axis::bins(label, [-0.5, groups.len() as f64 - 0.5], ticks)
 }

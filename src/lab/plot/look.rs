@@ -9,15 +9,17 @@ use clap::ValueEnum;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::axis::Spread;
+use super::axis::{AxisRange, Spread};
 use crate::base::error::nearest;
 
+// What a user can choose about figures. A doc comment here would replace that of the command; those of the fields are the
+// help of the options.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[command(next_help_heading = "Look of figures (in scenarios: [output.figure])")]
 pub struct Look {
     /// Files to write [default: svg,png]
-    #[arg(long, value_delimiter = ',', value_name = "svg,png,pdf", value_parser = named::<PictureFormat>)]
+    #[arg(long, value_delimiter = ',', value_name = "svg,png,pdf", value_parser = parse_name::<PictureFormat>)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub format: Vec<PictureFormat>,
     /// Width, such as 3.3in, in in, cm, mm, pt or px [default: 240pt, a column]
@@ -46,15 +48,15 @@ pub struct Look {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub y_range: Option<AxisRange>,
     /// How values are spread along the x axis [default: log for times and swept keys of several magnitudes]
-    #[arg(long, value_name = "log|linear", value_parser = named::<Scale>)]
+    #[arg(long, value_name = "log|linear", value_parser = parse_name::<Scale>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x_scale: Option<Scale>,
     /// How values are spread along the y axis [default: log for latencies]
-    #[arg(long, value_name = "log|linear", value_parser = named::<Scale>)]
+    #[arg(long, value_name = "log|linear", value_parser = parse_name::<Scale>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub y_scale: Option<Scale>,
     /// Another name for a policy, by its label, for a results folder, or for the axis x or y (repeatable)
-    #[arg(long, value_name = "KEY=TEXT", value_parser = relabelled)]
+    #[arg(long, value_name = "KEY=TEXT", value_parser = parse_label)]
     #[serde(with = "labels", skip_serializing_if = "Vec::is_empty")]
     pub label: Vec<(String, String)>,
     /// Order of the policies, by their labels; others follow
@@ -70,12 +72,12 @@ pub struct Look {
     #[serde(with = "labels", skip_serializing_if = "Vec::is_empty")]
     pub titles: Vec<(String, String)>,
     /// Place of the legend; inside, it is where it hides least [default: outside, above the axes]
-    #[arg(long, value_name = "inside|outside|none", value_parser = named::<Legend>)]
+    #[arg(long, value_name = "inside|outside|none", value_parser = parse_name::<Legend>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub legend: Option<Legend>,
 }
 
-/// A file of a figure.
+/// A format of a figure's file.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PictureFormat {
@@ -100,25 +102,24 @@ impl PictureFormat {
         }
     }
 
-    /// Each once; SVG and PNG if none is asked for.
+    /// The formats that are asked for, each once; SVG and PNG if none is.
     pub fn all(asked: &[PictureFormat]) -> Vec<PictureFormat> {
-        let with = |one: PictureFormat| {
-            asked.contains(&one)
-                || (one != PictureFormat::Pdf && asked.contains(&PictureFormat::Both))
-        };
-        let found: Vec<PictureFormat> =
-            [PictureFormat::Svg, PictureFormat::Png, PictureFormat::Pdf]
-                .into_iter()
-                .filter(|one| with(*one))
-                .collect();
-        if found.is_empty() {
-            vec![PictureFormat::Svg, PictureFormat::Png]
-        } else {
-            found
+        let has_both = asked.is_empty() || asked.contains(&PictureFormat::Both);
+        let mut all = Vec::new();
+        if has_both || asked.contains(&PictureFormat::Svg) {
+            all.push(PictureFormat::Svg);
         }
+        if has_both || asked.contains(&PictureFormat::Png) {
+            all.push(PictureFormat::Png);
+        }
+        if asked.contains(&PictureFormat::Pdf) {
+            all.push(PictureFormat::Pdf);
+        }
+        all
     }
 }
 
+/// How a user can spread values along an axis.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
@@ -135,6 +136,7 @@ impl From<Scale> for Spread {
     }
 }
 
+/// The place of a figure's legend.
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Legend {
@@ -144,27 +146,30 @@ pub enum Legend {
     None,
 }
 
-/// One of several names; others are told them.
-fn named<T: ValueEnum + Clone + Send + Sync + 'static>(text: &str) -> Result<T, String> {
-    T::from_str(text.trim(), false).map_err(|_| {
-        let shown = T::value_variants()
-            .iter()
-            .filter_map(T::to_possible_value)
-            .filter(|value| !value.is_hide_set());
-        let known: Vec<String> = shown.map(|value| value.get_name().to_string()).collect();
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        format!(
-            "unknown value \"{text}\"{}; known: {}",
-            nearest(text, &known),
-            known.join(", ")
-        )
-    })
+/// Reads one of several names. The error for another name lists them.
+fn parse_name<T: ValueEnum + Clone + Send + Sync + 'static>(text: &str) -> Result<T, String> {
+    if let Ok(value) = T::from_str(text.trim(), false) {
+        return Ok(value);
+    }
+    let known: Vec<String> = T::value_variants()
+        .iter()
+        .filter_map(T::to_possible_value)
+        .filter(|value| !value.is_hide_set())
+        .map(|value| value.get_name().to_string())
+        .collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    Err(format!(
+        "unknown value \"{text}\"{}; known: {}",
+        nearest(text, &known),
+        known.join(", ")
+    ))
 }
 
 /// A length in points, 72 to the inch.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Length(pub f64);
 
+/// The units of a length, each with its points.
 const UNITS: [(&str, f64); 5] = [
     ("in", 72.0),
     ("cm", 72.0 / 2.54),
@@ -186,13 +191,14 @@ impl Length {
 
     fn within(text: &str, least: &str, most: &str) -> Result<Length, String> {
         let length: Length = text.parse()?;
-        let [low, high] =
-            [least, most].map(|end| end.parse::<Length>().expect("a length with its unit"));
-        match (low..=high).contains(&length) {
-            true => Ok(length),
-            false => Err(format!(
+        let low: Length = least.parse()?;
+        let high: Length = most.parse()?;
+        if (low..=high).contains(&length) {
+            Ok(length)
+        } else {
+            Err(format!(
                 "\"{text}\" is out of range; from {least} to {most}"
-            )),
+            ))
         }
     }
 }
@@ -201,75 +207,39 @@ impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Length, String> {
-        let wrong = |what: &str| {
-            Err(format!(
-                "\"{text}\" {what}; write a number with in, cm, mm, pt or px, such as 3.3in"
-            ))
-        };
-        let Some((number, points)) = UNITS
-            .iter()
-            .find_map(|(unit, points)| Some((text.strip_suffix(unit)?, points)))
-        else {
-            return wrong(if text.parse::<f64>().is_ok() {
+        for (unit, points) in UNITS {
+            let Some(number) = text.strip_suffix(unit) else {
+                continue;
+            };
+            return match number.trim().parse::<f64>() {
+                Ok(number) if number.is_finite() && number > 0.0 => Ok(Length(number * points)),
+                _ => Err(wrong_length(text, "is not a length")),
+            };
+        }
+        Err(wrong_length(
+            text,
+            if text.parse::<f64>().is_ok() {
                 "has no unit"
             } else {
                 "is not a length"
-            });
-        };
-        match number.trim().parse::<f64>() {
-            Ok(number) if number.is_finite() && number > 0.0 => Ok(Length(number * points)),
-            _ => wrong("is not a length"),
-        }
+            },
+        ))
     }
+}
+
+fn wrong_length(text: &str, what: &str) -> String {
+    format!("\"{text}\" {what}; write a number with in, cm, mm, pt or px, such as 3.3in")
 }
 
 impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // 3.3in are 237.6pt, not 237.59999999999997pt.
+        // Rounding hides the noise of the unit: 3.3in are 237.6pt, not 237.59999999999997pt.
         write!(f, "{}pt", (self.0 * 1e6).round() / 1e6)
     }
 }
 
-/// The ends of an axis; `None`: those of the data.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AxisRange {
-    pub low: Option<f64>,
-    pub high: Option<f64>,
-}
-
-impl FromStr for AxisRange {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<AxisRange, String> {
-        let wrong = |what: &str| {
-            format!("\"{text}\" {what}; write A..B, A.. or ..B with numbers, such as 0..500")
-        };
-        let (low, high) = text
-            .split_once("..")
-            .ok_or_else(|| wrong("is not a range"))?;
-        let end = |text: &str| match text.trim() {
-            "" => Ok(None),
-            text => match text.parse::<f64>() {
-                Ok(end) if end.is_finite() => Ok(Some(end)),
-                _ => Err(wrong("is not a range")),
-            },
-        };
-        match (end(low)?, end(high)?) {
-            (None, None) => Err(wrong("has no end")),
-            (Some(low), Some(high)) if low >= high => Err(wrong("does not ascend")),
-            (low, high) => Ok(AxisRange { low, high }),
-        }
-    }
-}
-
-impl fmt::Display for AxisRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
-        write!(f, "{}..{}", end(self.low), end(self.high))
-    }
-}
-
-fn relabelled(text: &str) -> Result<(String, String), String> {
+/// Reads `KEY=TEXT`.
+fn parse_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, text)) if !key.is_empty() => Ok((key.into(), text.into())),
         _ => Err(format!(
@@ -278,7 +248,7 @@ fn relabelled(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Makes a type a text in files.
+/// Implements reading and writing a type as a text in files.
 macro_rules! as_text {
     ($($name:ident),*) => {$(
         impl Serialize for $name {
@@ -308,7 +278,7 @@ fn letters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Length>,
         .map_err(D::Error::custom)
 }
 
-/// A table of texts.
+/// Reads and writes a list of pairs as a table of texts.
 mod labels {
     use super::*;
 

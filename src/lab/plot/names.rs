@@ -1,4 +1,4 @@
-//! The names of policies in figures: their places in the palette, which are drawn, and under which labels.
+//! The names of policies in figures: their places in the palette, which of them are drawn, and their labels.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use super::look::Look;
 use crate::base::error::{Error, Result, nearest};
 use crate::lab::results::sweep_keys::distinct;
 
-/// Kinds of policies with a place of their own in the palette, so that a policy looks the same in the figures of all runs.
-/// Kinds of one place rarely meet.
+/// The kinds of policies at each place of the palette. A policy looks the same in the figures of all runs. Kinds that
+/// share a place rarely meet.
 const PLACES: [&[&str]; 7] = [
     &["cellular"],
     &["padded", "triton", "static"],
@@ -18,14 +18,16 @@ const PLACES: [&[&str]; 7] = [
     &["ideal", "jit", "unbatched"],
 ];
 
-/// The kinds of the policies of a run, by their labels, as its settings say.
+/// The label and the kind of each policy of a run, from the run's settings.
 pub fn kinds(settings: &Value) -> Vec<(&str, &str)> {
-    let policies = settings
+    let Some(policies) = settings
         .pointer("/scenario/policy")
         .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
+    else {
+        return Vec::new();
+    };
     policies
+        .iter()
         .filter_map(|policy| Some((policy["label"].as_str()?, policy["kind"].as_str()?)))
         .collect()
 }
@@ -33,108 +35,109 @@ pub fn kinds(settings: &Value) -> Vec<(&str, &str)> {
 /// The place in the palette of each label, whose kind may be known. It is the place of the kind, unless an earlier
 /// label has it; then it is the first that is free.
 pub fn places(labels: &[(String, Option<String>)]) -> Vec<(String, usize)> {
-    let home = |kind: &str| PLACES.iter().position(|kinds| kinds.contains(&kind));
     let mut homes: Vec<Option<usize>> = Vec::new();
     for (_, kind) in labels {
-        let own = kind
-            .as_deref()
-            .and_then(home)
-            .filter(|place| !homes.contains(&Some(*place)));
-        homes.push(own);
+        let home = kind.as_deref().and_then(place_of_kind);
+        let is_taken = homes.contains(&home);
+        homes.push(if is_taken { None } else { home });
     }
-    let mut free = (0..).filter(|place| !homes.contains(&Some(*place)));
-    let place = |home: &Option<usize>| {
-        home.or_else(|| free.next())
-            .expect("there is no end of places")
-    };
-    let found: Vec<usize> = homes.iter().map(place).collect();
-    labels
-        .iter()
-        .map(|(label, _)| label.clone())
-        .zip(found)
-        .collect()
+    let mut places = Vec::new();
+    let mut next = 0;
+    for ((label, _), home) in labels.iter().zip(&homes) {
+        let place = home.unwrap_or_else(|| {
+            while homes.contains(&Some(next)) {
+                next += 1;
+            }
+            next += 1;
+            next - 1
+        });
+        places.push((label.clone(), place));
+    }
+    places
 }
 
-/// All if none is asked for. `option` is its name, for messages.
+fn place_of_kind(kind: &str) -> Option<usize> {
+    PLACES.iter().position(|kinds| kinds.contains(&kind))
+}
+
+/// The policies that are asked for, or all if none is. `option` is the name of the option, for messages.
 pub fn chosen<'k>(option: &str, asked: &[String], known: &[&'k str]) -> Result<Vec<&'k str>> {
-    let find = |part: &str| {
-        let unknown = || {
-            format!(
-                "{option}: unknown policy \"{part}\"; there are {}",
-                known.join(", ")
-            )
-        };
-        known
-            .iter()
-            .find(|policy| **policy == part)
-            .copied()
-            .ok_or_else(|| Error::input(unknown()))
-    };
+    if asked.is_empty() {
+        return Ok(known.to_vec());
+    }
     let mut chosen = Vec::new();
     for text in asked {
         // A label may contain a comma, so the whole text comes first.
-        match find(text) {
-            Ok(policy) => chosen.push(policy),
-            Err(_) => chosen.extend(
-                text.split(',')
-                    .map(|part| find(part.trim()))
-                    .collect::<Result<Vec<_>>>()?,
-            ),
+        if let Ok(policy) = find_policy(option, text, known) {
+            chosen.push(policy);
+            continue;
+        }
+        for part in text.split(',') {
+            chosen.push(find_policy(option, part.trim(), known)?);
         }
     }
-    Ok(if asked.is_empty() {
-        known.to_vec()
-    } else {
-        chosen
-    })
+    Ok(chosen)
 }
 
-/// Those that are asked for first, then the others.
+fn find_policy<'k>(option: &str, label: &str, known: &[&'k str]) -> Result<&'k str> {
+    match known.iter().find(|policy| **policy == label) {
+        Some(policy) => Ok(policy),
+        None => Err(Error::input(format!(
+            "{option}: unknown policy \"{label}\"; there are {}",
+            known.join(", ")
+        ))),
+    }
+}
+
+/// The policies that are asked for, and then the others.
 pub fn ordered<'k>(asked: &[String], known: &[&'k str]) -> Result<Vec<&'k str>> {
-    let first = if asked.is_empty() {
-        Vec::new()
-    } else {
-        chosen("--order", asked, known)?
-    };
+    if asked.is_empty() {
+        return Ok(distinct(known.iter().copied()));
+    }
+    let first = chosen("--order", asked, known)?;
     Ok(distinct(first.into_iter().chain(known.iter().copied())))
 }
 
 impl Look {
     /// The look with labels of these names only. On the command line, a name may itself have a `=`.
+    ///
+    /// # Errors
+    /// A label for anything else is a user's mistake.
     pub fn with_labels(&self, known: &[String]) -> Result<Look> {
-        let found = |(key, text): &(String, String)| {
-            let whole = format!("{key}={text}");
-            let splits = whole
-                .match_indices('=')
-                .map(|(at, _)| (&whole[..at], &whole[at + 1..]));
-            let mut fits = splits.filter(|(key, _)| {
-                ["x", "y"].contains(key) || known.iter().any(|name| name == key)
-            });
-            fits.next()
-                .map(|(key, text)| (key.to_string(), text.to_string()))
-                .ok_or_else(|| {
-                    let known: Vec<&str> =
-                        known.iter().map(String::as_str).chain(["x", "y"]).collect();
-                    let guess = nearest(key, &known);
-                    Error::input(format!(
-                        "--label: nothing is called \"{key}\"{guess}; there are {}",
-                        known.join(", ")
-                    ))
-                })
-        };
+        let mut label = Vec::new();
+        for (key, text) in &self.label {
+            label.push(split_label(key, text, known)?);
+        }
         Ok(Look {
-            label: self.label.iter().map(found).collect::<Result<_>>()?,
+            label,
             ..self.clone()
         })
     }
 
-    /// What a figure calls it.
+    /// The name under which figures show a policy, a results folder or an axis.
     pub fn name<'n>(&'n self, name: &'n str) -> &'n str {
-        self.label
-            .iter()
-            .rfind(|(key, _)| key == name)
-            .map_or(name, |(_, text)| text)
+        match self.label.iter().rfind(|(key, _)| key == name) {
+            Some((_, text)) => text,
+            None => name,
+        }
     }
+}
+
+/// Splits `KEY=TEXT`, which was split at its first `=`, where the key is one of the known names.
+fn split_label(key: &str, text: &str, known: &[String]) -> Result<(String, String)> {
+    let mut known: Vec<&str> = known.iter().map(String::as_str).collect();
+    known.extend(["x", "y"]);
+    let whole = format!("{key}={text}");
+    for (at, _) in whole.match_indices('=') {
+        if known.contains(&&whole[..at]) {
+            return Ok((whole[..at].to_string(), whole[at + 1..].to_string()));
+        }
+    }
+    Err(Error::input(format!(
+        "--label: nothing is called \"{key}\"{}; there are {}",
+        nearest(key, &known),
+        known.join(", ")
+    )))
 }
 
 #[cfg(test)]

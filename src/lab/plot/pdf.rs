@@ -14,14 +14,16 @@ use super::face::Face;
 use super::style::Rgb;
 use crate::base::error::{Error, Result};
 
+/// Draws a figure as a PDF.
 pub fn pdf(canvas: &Canvas) -> Result<Vec<u8>> {
-    let (face, unit) = (&canvas.sheet.face, canvas.sheet.unit as f32);
-    let failed = |why: &str| Error::failed(format!("the PDF cannot be written: {why}"));
+    let face = &canvas.sheet.face;
+    let unit = canvas.sheet.unit as f32;
     let font = Font::new(face.embedded("PDF")?.to_vec().into(), 0)
         .ok_or_else(|| failed("the font cannot be read"))?;
+    let settings = PageSettings::from_wh(canvas.width as f32 * unit, canvas.height as f32 * unit)
+        .ok_or_else(|| failed("the figure has no size"))?;
     let mut document = Document::new();
-    let size = PageSettings::from_wh(canvas.width as f32 * unit, canvas.height as f32 * unit);
-    let mut page = document.start_page_with(size.ok_or_else(|| failed("the figure has no size"))?);
+    let mut page = document.start_page_with(settings);
     let mut surface = page.surface();
     surface.push_transform(&Transform::from_scale(unit, unit));
     for mark in &canvas.marks {
@@ -39,6 +41,10 @@ pub fn pdf(canvas: &Canvas) -> Result<Vec<u8>> {
         .map_err(|cause| failed(&format!("{cause:?}")))
 }
 
+fn failed(why: &str) -> Error {
+    Error::failed(format!("the PDF cannot be written: {why}"))
+}
+
 fn draw_line(surface: &mut Surface<'_>, points: &[Point], color: Rgb, width: f64) {
     let stroke = Stroke {
         paint: paint(color).into(),
@@ -49,48 +55,37 @@ fn draw_line(surface: &mut Surface<'_>, points: &[Point], color: Rgb, width: f64
     };
     surface.set_fill(None);
     surface.set_stroke(Some(stroke));
-    through(points, false)
-        .into_iter()
-        .for_each(|path| surface.draw_path(&path));
+    if let Some(path) = path_through(points, false) {
+        surface.draw_path(&path);
+    }
 }
 
 fn draw_area(surface: &mut Surface<'_>, points: &[Point], color: Rgb) {
     surface.set_stroke(None);
-    surface.set_fill(Some(filled(color)));
-    through(points, true)
-        .into_iter()
-        .for_each(|path| surface.draw_path(&path));
+    surface.set_fill(Some(fill(color)));
+    if let Some(path) = path_through(points, true) {
+        surface.draw_path(&path);
+    }
 }
 
 fn write_text(surface: &mut Surface<'_>, text: &TextMark, font: &Font, face: &Face) {
     let size = text.size as f32;
-    let (placed, width) = face.placed(&text.words, size);
-    let ends = placed
-        .iter()
-        .skip(1)
-        .map(|glyph| glyph.position.x)
-        .chain([width]);
-    let starts = text
-        .words
-        .char_indices()
-        .map(|(start, letter)| start..start + letter.len_utf8());
-    let glyphs: Vec<KrillaGlyph> = placed
-        .iter()
-        .zip(ends)
-        .zip(starts)
-        .map(|((glyph, end), letters)| {
-            let advance = (end - glyph.position.x) / size;
-            KrillaGlyph::new(
-                GlyphId::new(glyph.id.0.into()),
-                advance,
-                0.0,
-                0.0,
-                0.0,
-                letters,
-                None,
-            )
-        })
-        .collect();
+    let (placed, width) = face.place_glyphs(&text.words, size);
+    let mut glyphs: Vec<KrillaGlyph> = Vec::with_capacity(placed.len());
+    for (i, (start, letter)) in text.words.char_indices().enumerate() {
+        let glyph = &placed[i];
+        let end = placed.get(i + 1).map_or(width, |next| next.position.x);
+        let advance = (end - glyph.position.x) / size;
+        glyphs.push(KrillaGlyph::new(
+            GlyphId::new(glyph.id.0.into()),
+            advance,
+            0.0,
+            0.0,
+            0.0,
+            start..start + letter.len_utf8(),
+            None,
+        ));
+    }
     let before = match text.align {
         Align::Left => 0.0,
         Align::Center | Align::Upright => width / 2.0,
@@ -102,7 +97,7 @@ fn write_text(surface: &mut Surface<'_>, text: &TextMark, font: &Font, face: &Fa
         0.0
     };
     surface.set_stroke(None);
-    surface.set_fill(Some(filled(text.color)));
+    surface.set_fill(Some(fill(text.color)));
     surface.push_transform(&Transform::from_translate(
         text.at.0 as f32,
         text.at.1 as f32,
@@ -120,15 +115,14 @@ fn write_text(surface: &mut Surface<'_>, text: &TextMark, font: &Font, face: &Fa
     surface.pop();
 }
 
-/// `None` for a single point.
-fn through(points: &[Point], is_closed: bool) -> Option<Path> {
+/// The path through points, or `None` if there are fewer than two.
+fn path_through(points: &[Point], is_closed: bool) -> Option<Path> {
     let mut path = PathBuilder::new();
     for (i, &(x, y)) in points.iter().enumerate() {
-        let (x, y) = (x as f32, y as f32);
         if i == 0 {
-            path.move_to(x, y)
+            path.move_to(x as f32, y as f32);
         } else {
-            path.line_to(x, y)
+            path.line_to(x as f32, y as f32);
         }
     }
     if is_closed {
@@ -137,7 +131,7 @@ fn through(points: &[Point], is_closed: bool) -> Option<Path> {
     path.finish()
 }
 
-fn filled(color: Rgb) -> Fill {
+fn fill(color: Rgb) -> Fill {
     Fill {
         paint: paint(color).into(),
         opacity: NormalizedF32::ONE,

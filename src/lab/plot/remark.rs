@@ -1,22 +1,25 @@
-//! Values beside the data: bounds, objectives, and what a paper states. Each is named where there is room.
+//! Values that are not measured: bounds, objectives, and what a paper states. Each is named where there is room.
 
 use serde::Deserialize;
 
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{LegendEntry, LegendKey, MarkerSigns, RULE};
+use super::dot::MarkerSigns;
+use super::legend::{LegendEntry, LegendKey, RULE};
 use super::panel::PlotPanel;
 use super::style::{PAPER, REFERENCE, SMALL, Style};
 
-const LINE: Stroke = Stroke {
+/// The stroke of a line that a paper states.
+const STATED: Stroke = Stroke {
     color: REFERENCE,
     width: 1.6,
     dash: &[],
 };
+/// The label of stated values in the legend.
 pub const IN_LEGEND: &str = "stated in the paper";
 /// A label that is farther away has a line to what it names.
 const NEAR: f64 = 12.0;
-/// Between a label and what it names.
+/// The distance between a label and what it names.
 const GAP: f64 = 4.0;
 
 /// A value that a paper states. Figures with this quantity on an axis show it.
@@ -29,7 +32,7 @@ pub struct Stated {
     pub value: f64,
     /// The place on the other axis; without it, a line crosses the figure.
     pub at: Option<f64>,
-    /// Where such a line ends, if not at the end of the axis.
+    /// The place where such a line ends, if that is not the end of the axis.
     pub upto: Option<f64>,
     /// The policy that the value is about.
     pub of: String,
@@ -37,12 +40,12 @@ pub struct Stated {
     pub label: String,
 }
 
-/// A line, or a point if its ends are the same. Of a point that is not stated, only the label is shown.
+/// A line with its label, or a point if the line's ends are the same. A point that is not stated has only a label.
 #[derive(Clone, Debug)]
 pub struct Remark {
     pub label: String,
     pub line: Vec<(f64, f64)>,
-    /// Instead of a label in the figure.
+    /// Whether the legend has the label, instead of the figure.
     pub in_legend: bool,
     pub stated: bool,
 }
@@ -62,167 +65,196 @@ impl Remark {
     }
 }
 
-/// Of those values whose quantity is on one of the axes.
-pub fn stated<'s>(all: impl IntoIterator<Item = &'s Stated>, x: &Axis, y: &Axis) -> Vec<Remark> {
-    let remark = |one: &Stated| {
-        let upright = x.label.starts_with(&one.on);
-        let other = if upright { y } else { x };
-        let from = one.at.unwrap_or(other.low);
-        let to = one.at.or(one.upto).unwrap_or(other.high);
-        let line = [from, to].map(|other| {
-            if upright {
-                (one.value, other)
-            } else {
-                (other, one.value)
-            }
-        });
-        let shown = upright || y.label.starts_with(&one.on);
-        shown.then(|| Remark {
+/// Remarks for the stated values whose quantity is on one of the axes.
+pub fn stated_remarks<'s>(
+    all: impl IntoIterator<Item = &'s Stated>,
+    x: &Axis,
+    y: &Axis,
+) -> Vec<Remark> {
+    let mut remarks = Vec::new();
+    for stated in all {
+        let line = if x.label.starts_with(&stated.on) {
+            stated.ends(y).map(|place| (stated.value, place))
+        } else if y.label.starts_with(&stated.on) {
+            stated.ends(x).map(|place| (place, stated.value))
+        } else {
+            continue;
+        };
+        remarks.push(Remark {
             stated: true,
-            ..Remark::new(&one.label, line)
-        })
-    };
-    all.into_iter().filter_map(remark).collect()
+            ..Remark::new(&stated.label, line)
+        });
+    }
+    remarks
 }
 
-/// If there are any.
-pub fn stated_entry(any: bool) -> Option<LegendEntry> {
-    any.then(|| {
-        LegendEntry::new(
-            IN_LEGEND,
-            LegendKey::Marker(stated_style(), MarkerSigns::default()),
-        )
-    })
+impl Stated {
+    /// The ends of the value's line on the other axis.
+    fn ends(&self, other: &Axis) -> [f64; 2] {
+        let from = self.at.unwrap_or(other.low);
+        let to = self.at.or(self.upto).unwrap_or(other.high);
+        [from, to]
+    }
 }
 
+/// The legend's entry for stated values.
+pub fn stated_entry() -> LegendEntry {
+    let key = LegendKey::Marker(stated_style(), MarkerSigns::default());
+    LegendEntry::new(IN_LEGEND, key)
+}
+
+/// The style of stated values.
 pub fn stated_style() -> Style {
     Style {
         color: REFERENCE,
-        ..Style::of(3)
+        ..Style::number(3)
+    }
+}
+
+/// A remark that is in a panel, and the ends of its line on the canvas.
+struct PlacedRemark<'r> {
+    remark: &'r Remark,
+    ends: [Point; 2],
+}
+
+impl PlacedRemark<'_> {
+    fn is_point(&self) -> bool {
+        self.ends[0] == self.ends[1]
+    }
+
+    /// The distance between a label and the remark.
+    fn distance(&self, label: &Rect) -> f64 {
+        let [from, to] = self.ends;
+        let across = (label.left - to.0).max(from.0 - label.right).max(0.0);
+        let up = (label.top - from.1).max(to.1 - label.bottom).max(0.0);
+        across.hypot(up)
+    }
+
+    /// Draws a line from the label to what it names.
+    fn join(&self, canvas: &mut Canvas, label: &Rect) {
+        let [from, to] = self.ends;
+        let across = nearest((from.0, to.0), (label.left, label.right));
+        let up = nearest((to.1, from.1), (label.top, label.bottom));
+        let line = [(across.0, up.0), (across.1, up.1)];
+        canvas.line(&line, Stroke::solid(REFERENCE, 0.8));
     }
 }
 
 impl PlotPanel {
-    /// Below the data.
+    /// Draws the lines of remarks, which lie below the data.
     pub fn remark_lines(&self, canvas: &mut Canvas, remarks: &[Remark]) {
-        let face = canvas.sheet.face.clone();
-        // Without its name, a line would say nothing.
-        let is_named = |remark: &&Remark| {
-            remark.stated
-                || remark.in_legend
-                || face.width(&remark.label, SMALL) + 2.0 * GAP <= self.area.width()
-        };
-        let lines = remarks
-            .iter()
-            .filter(|remark| remark.line.first() != remark.line.last());
-        for remark in lines.filter(is_named) {
-            let stroke = if remark.stated { LINE } else { RULE };
-            canvas.group(remark.series(), |canvas| {
-                self.line(canvas, &remark.line, stroke)
-            });
+        for remark in remarks {
+            let width = canvas.sheet.face.width(&remark.label, SMALL);
+            // Without its name, a line would say nothing.
+            let is_named =
+                remark.stated || remark.in_legend || width + 2.0 * GAP <= self.area.width();
+            if is_named && remark.line.first() != remark.line.last() {
+                let stroke = if remark.stated { STATED } else { RULE };
+                canvas.group(remark.series(), |canvas| {
+                    self.line(canvas, &remark.line, stroke);
+                });
+            }
         }
     }
 
-    /// Above the data: points, and all labels. Labels keep off the marks from number `first` on.
+    /// Draws the points and the labels of remarks, which lie above the data. Labels keep off the marks from number `first`
+    /// on.
     pub fn remark_labels(&self, canvas: &mut Canvas, remarks: &[Remark], first: usize) {
-        let at = |(x, y): (f64, f64)| Some(self.at(x, y)).filter(|at| self.area.holds(*at));
-        let ends = |remark: &Remark| Some([at(*remark.line.first()?)?, at(*remark.line.last()?)?]);
-        let mut points: Vec<_> = remarks
+        let mut placed: Vec<PlacedRemark<'_>> = remarks
             .iter()
-            .filter_map(|remark| Some((remark, ends(remark)?)))
+            .filter_map(|remark| self.place_remark(remark))
             .collect();
-        points.sort_by(|(_, a), (_, b)| a[0].1.total_cmp(&b[0].1));
-        for (_, ends) in points
-            .iter()
-            .filter(|(remark, ends)| remark.stated && ends[0] == ends[1])
-        {
-            canvas.group(IN_LEGEND, |canvas| {
-                canvas.marker(ends[0], &stated_style(), 0.0, false)
-            });
+        placed.sort_by(|a, b| a.ends[0].1.total_cmp(&b.ends[0].1));
+        for one in &placed {
+            if one.remark.stated && one.is_point() {
+                canvas.group(IN_LEGEND, |canvas| {
+                    canvas.marker(one.ends[0], &stated_style(), 0.0, MarkerSigns::default());
+                });
+            }
         }
-        for (remark, ends) in points
-            .iter()
-            .filter(|(remark, _)| !remark.in_legend && !remark.label.is_empty())
-        {
-            let Some((label, apart)) = self.room(
-                canvas,
-                *ends,
-                canvas.sheet.face.width(&remark.label, SMALL),
-                first,
-            ) else {
-                continue;
-            };
-            canvas.group(remark.series(), |canvas| {
-                if apart > NEAR && (remark.stated || ends[0] != ends[1]) {
-                    let across = nearest((ends[0].0, ends[1].0), (label.left, label.right));
-                    let up = nearest((ends[1].1, ends[0].1), (label.top, label.bottom));
-                    canvas.line(
-                        &[(across.0, up.0), (across.1, up.1)],
-                        Stroke::solid(REFERENCE, 0.8),
-                    );
-                }
-                canvas.fill(&label, PAPER);
-                let baseline = (label.top + label.bottom) / 2.0 + HALF_DIGIT * SMALL;
-                canvas.text(
-                    &remark.label,
-                    (label.left, baseline),
-                    SMALL,
-                    Align::Left,
-                    REFERENCE,
-                );
-            });
+        for one in &placed {
+            if !one.remark.in_legend && !one.remark.label.is_empty() {
+                self.remark_label(canvas, one, first);
+            }
         }
     }
 
-    /// The best place for a label, near its line and hiding little, and the distance.
-    fn room(
+    /// The remark with its ends on the canvas, or `None` if an end is outside the panel.
+    fn place_remark<'r>(&self, remark: &'r Remark) -> Option<PlacedRemark<'r>> {
+        let first = remark.line.first()?;
+        let last = remark.line.last()?;
+        let ends = [self.at(first.0, first.1), self.at(last.0, last.1)];
+        if ends.iter().all(|end| self.area.holds(*end)) {
+            Some(PlacedRemark { remark, ends })
+        } else {
+            None
+        }
+    }
+
+    /// Draws a remark's label, unless there is no room for it.
+    fn remark_label(&self, canvas: &mut Canvas, placed: &PlacedRemark<'_>, first: usize) {
+        let remark = placed.remark;
+        let Some((label, distance)) = self.room_for_label(canvas, placed, first) else {
+            return;
+        };
+        canvas.group(remark.series(), |canvas| {
+            if distance > NEAR && (remark.stated || !placed.is_point()) {
+                placed.join(canvas, &label);
+            }
+            canvas.fill(&label, PAPER);
+            let baseline = (label.top + label.bottom) / 2.0 + HALF_DIGIT * SMALL;
+            let at = (label.left, baseline);
+            canvas.text(&remark.label, at, SMALL, Align::Left, REFERENCE);
+        });
+    }
+
+    /// The best place for a label, near its remark and hiding little, and its distance from the remark.
+    fn room_for_label(
         &self,
         canvas: &Canvas,
-        [from, to]: [Point; 2],
-        width: f64,
+        placed: &PlacedRemark<'_>,
         first: usize,
     ) -> Option<(Rect, f64)> {
-        const STEP: f64 = 5.0;
-        let Rect {
-            left,
-            top,
-            right,
-            bottom,
-        } = self.area;
-        let steps = |from: f64, to: f64| {
-            (0..)
-                .map(move |i| from - f64::from(i) * STEP)
-                .take_while(move |at| *at >= to)
-        };
-        let place = |left: f64, top: f64| Rect {
-            left,
-            top,
-            right: left + width,
-            bottom: top + SMALL,
-        };
-        let tops = || steps(bottom - SMALL - GAP, top);
-        let all = steps(right - width, left + GAP)
-            .flat_map(|left| tops().map(move |top| place(left, top)));
-        let apart = |label: &Rect| {
-            let across = (label.left - to.0).max(from.0 - label.right).max(0.0);
-            across.hypot((label.top - from.1).max(to.1 - label.bottom).max(0.0))
-        };
-        let mut all: Vec<(Rect, f64)> = all.map(|label| (label, apart(&label))).collect();
+        let width = canvas.sheet.face.width(&placed.remark.label, SMALL);
+        let mut all: Vec<(Rect, f64)> = Vec::new();
+        for left in steps_down(self.area.right - width, self.area.left + GAP) {
+            for top in steps_down(self.area.bottom - SMALL - GAP, self.area.top) {
+                let label = Rect {
+                    left,
+                    top,
+                    right: left + width,
+                    bottom: top + SMALL,
+                };
+                all.push((label, placed.distance(&label)));
+            }
+        }
         all.sort_by(|(_, a), (_, b)| a.total_cmp(b));
-        let (mut best, mut least) = (None, f64::INFINITY);
-        for (label, far) in all.into_iter().filter(|(_, far)| *far >= GAP) {
-            // None that is farther can be better.
-            let cost = if far < least {
-                far + canvas.hidden(&label, first)
-            } else {
+        let mut best = None;
+        let mut least = f64::INFINITY;
+        for (label, distance) in all {
+            if distance < GAP {
+                continue;
+            }
+            if distance >= least {
+                // No label that is farther away can be better.
                 break;
-            };
+            }
+            let cost = distance + canvas.hidden(&label, first);
             if cost < least {
-                (best, least) = (Some((label, far)), cost);
+                best = Some((label, distance));
+                least = cost;
             }
         }
         best
     }
+}
+
+/// Equidistant places from one value down to another.
+fn steps_down(from: f64, to: f64) -> impl Iterator<Item = f64> {
+    const STEP: f64 = 5.0;
+    (0..)
+        .map(move |i| from - f64::from(i) * STEP)
+        .take_while(move |place| *place >= to)
 }
 
 /// The places in two intervals that are nearest to each other.

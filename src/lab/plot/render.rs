@@ -13,78 +13,85 @@ use super::look::Length;
 use super::style::{PAPER, Rgb};
 use crate::base::error::{Error, Result};
 
-/// For one unit. plotters rounds coordinates to pixels, so the SVG is drawn ten times larger than its stated size.
+/// The pixels of a unit in an SVG. plotters rounds coordinates to pixels, so the SVG is drawn ten times larger than its
+/// stated size.
 const SVG_PIXELS: f64 = 10.0;
 /// The pixels of a PNG for an inch in print.
 const PNG_PIXELS: f64 = 432.0;
-/// On the longer side of a PNG; a larger figure has fewer to the inch.
+/// The most pixels on the longer side of a PNG. A larger figure has fewer to the inch.
 const MOST_PIXELS: f64 = 6000.0;
 /// plotters does not smooth edges, so a PNG pixel is the mean of this many by this many.
 const OVERSAMPLING: usize = 2;
 
+/// Draws a figure as an SVG.
 pub fn svg(canvas: &Canvas) -> Result<String> {
     let [width, height] = pixels(canvas, SVG_PIXELS);
     let mut document = String::new();
-    paint(
-        canvas,
-        SVGBackend::with_string(&mut document, (width, height)),
-        SVG_PIXELS,
-        |painter, text| write_text(painter, text, &canvas.sheet.face.families()),
-    )?;
-    let drawn = format!("width=\"{width}\" height=\"{height}\"");
-    let sides = [canvas.width, canvas.height].map(|side| match canvas.sheet.is_sized {
-        true => Length(side * canvas.sheet.unit).to_string(),
-        false => side.to_string(),
-    });
-    let shown = format!("width=\"{}\" height=\"{}\"", sides[0], sides[1]);
-    Ok(document.replacen(&drawn, &shown, 1))
+    let painter = SVGBackend::with_string(&mut document, (width, height));
+    paint(canvas, painter, SVG_PIXELS, |painter, text| {
+        write_text(painter, text, &canvas.sheet.face.families())
+    })?;
+    let drawn_size = format!("width=\"{width}\" height=\"{height}\"");
+    let [width, height] = [canvas.width, canvas.height].map(|side| stated_side(canvas, side));
+    let stated_size = format!("width=\"{width}\" height=\"{height}\"");
+    Ok(document.replacen(&drawn_size, &stated_size, 1))
 }
 
+/// A side as the SVG states it: in points if the user asked for a size, otherwise in pixels.
+fn stated_side(canvas: &Canvas, side: f64) -> String {
+    if canvas.sheet.is_sized {
+        Length(side * canvas.sheet.unit).to_string()
+    } else {
+        side.to_string()
+    }
+}
+
+/// Draws a figure as a PNG.
 pub fn png(canvas: &Canvas) -> Result<Vec<u8>> {
-    canvas.sheet.face.embedded("PNG")?;
-    let unit =
-        (canvas.sheet.unit / 72.0 * PNG_PIXELS).min(MOST_PIXELS / canvas.width.max(canvas.height));
+    let sheet = &canvas.sheet;
+    sheet.face.embedded("PNG")?;
+    let longer_side = canvas.width.max(canvas.height);
+    let unit = (sheet.unit / 72.0 * PNG_PIXELS).min(MOST_PIXELS / longer_side);
     let size = pixels(canvas, unit);
     let [width, height] = size.map(|side| side * OVERSAMPLING as u32);
     let mut drawn = vec![255; width as usize * height as usize * 3];
     let scale = unit * OVERSAMPLING as f64;
     let painter = BitMapBackend::with_buffer(&mut drawn, (width, height));
     paint(canvas, painter, scale, |painter, text| {
-        paint_text(painter, text, scale, &canvas.sheet.face)
+        paint_text(painter, text, scale, &sheet.face)
     })?;
-    let per_metre = unit / canvas.sheet.unit * 72.0 / 0.0254;
-    encoded(
-        &averaged(&drawn, width as usize),
-        size,
-        per_metre.round() as u32,
-    )
-    .map_err(|cause| Error::failed(format!("the PNG cannot be encoded: {cause}")))
+    let image = average(&drawn, width as usize);
+    let per_metre = unit / sheet.unit * 72.0 / 0.0254;
+    encode(&image, size, per_metre.round() as u32)
+        .map_err(|cause| Error::failed(format!("the PNG cannot be encoded: {cause}")))
 }
 
 fn pixels(canvas: &Canvas, unit: f64) -> [u32; 2] {
     [canvas.width, canvas.height].map(|side| (side * unit).round() as u32)
 }
 
-/// `width`: of what is drawn.
-fn averaged(drawn: &[u8], width: usize) -> Vec<u8> {
-    const MEANT: usize = OVERSAMPLING * OVERSAMPLING;
-    let mut image = Vec::with_capacity(drawn.len() / MEANT);
+/// Makes a pixel of each square of drawn pixels. `width` is that of what is drawn.
+fn average(drawn: &[u8], width: usize) -> Vec<u8> {
+    const SQUARE: usize = OVERSAMPLING * OVERSAMPLING;
+    let mut image = Vec::with_capacity(drawn.len() / SQUARE);
     for rows in drawn.chunks_exact(3 * width * OVERSAMPLING) {
         for column in 0..width / OVERSAMPLING {
             for channel in 0..3 {
-                let place =
-                    |i| width * (i / OVERSAMPLING) + column * OVERSAMPLING + i % OVERSAMPLING;
-                let sum: usize = (0..MEANT)
-                    .map(|i| usize::from(rows[3 * place(i) + channel]))
-                    .sum();
-                image.push((sum / MEANT) as u8);
+                let mut sum = 0;
+                for row in 0..OVERSAMPLING {
+                    for offset in 0..OVERSAMPLING {
+                        let place = width * row + column * OVERSAMPLING + offset;
+                        sum += usize::from(rows[3 * place + channel]);
+                    }
+                }
+                image.push((sum / SQUARE) as u8);
             }
         }
     }
     image
 }
 
-fn encoded(
+fn encode(
     image: &[u8],
     [width, height]: [u32; 2],
     per_metre: u32,
@@ -94,7 +101,7 @@ fn encoded(
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Best);
-    // Best for flat areas and sharp letters.
+    // No filter gives the smallest files for flat areas and sharp letters.
     encoder.set_filter(png::FilterType::NoFilter);
     encoder.set_pixel_dims(Some(png::PixelDimensions {
         xppu: per_metre,
@@ -107,23 +114,24 @@ fn encoded(
     Ok(file)
 }
 
-/// `unit`: pixels for one unit. Texts are painted by a function of the format.
+/// Paints the marks of a figure. `unit` has the pixels of a unit. A function of the format paints texts.
 fn paint<B: DrawingBackend>(
     canvas: &Canvas,
     mut painter: B,
     unit: f64,
     mut text: impl FnMut(&mut B, &TextMark) -> Result<()>,
 ) -> Result<()> {
-    let at = |point| pixel(point, unit);
     let paper = ShapeStyle::from(rgb(PAPER)).filled();
+    let corner = pixel((canvas.width, canvas.height), unit);
     painter
-        .draw_rect((0, 0), at((canvas.width, canvas.height)), &paper, true)
+        .draw_rect((0, 0), corner, &paper, true)
         .map_err(failed)?;
     for mark in &canvas.marks {
         match mark {
             Mark::Line(points, color, width) => {
                 let style = rgb(*color).stroke_width((width * unit).round().max(1.0) as u32);
-                let mut path: Vec<(i32, i32)> = points.iter().map(|p| at(*p)).collect();
+                let mut path: Vec<(i32, i32)> =
+                    points.iter().map(|point| pixel(*point, unit)).collect();
                 path.dedup();
                 if path.len() > 1 {
                     painter.draw_path(path, &style).map_err(failed)?;
@@ -131,9 +139,8 @@ fn paint<B: DrawingBackend>(
             }
             Mark::Area(points, color) => {
                 let style = ShapeStyle::from(rgb(*color)).filled();
-                painter
-                    .fill_polygon(points.iter().map(|p| at(*p)), &style)
-                    .map_err(failed)?;
+                let corners = points.iter().map(|point| pixel(*point, unit));
+                painter.fill_polygon(corners, &style).map_err(failed)?;
             }
             Mark::Text(words) => text(&mut painter, words)?,
         }
@@ -146,14 +153,16 @@ fn pixel((x, y): Point, unit: f64) -> (i32, i32) {
 }
 
 fn write_text(painter: &mut SVGBackend<'_>, text: &TextMark, families: &str) -> Result<()> {
-    let unit = SVG_PIXELS;
     // plotters' font size and its distance from the point to the baseline, for one em.
+    const FONT_SIZE: f64 = 1.24;
+    const RISE: f64 = 0.76;
     let font = FontDesc::new(
         FontFamily::Name(families),
-        1.24 * text.size * unit,
+        FONT_SIZE * text.size * SVG_PIXELS,
         FontStyle::Normal,
     );
-    let ((x, y), rise) = (text.at, 0.76 * text.size);
+    let (x, y) = text.at;
+    let rise = RISE * text.size;
     let (font, at, side) = match text.align {
         Align::Left => (font, (x, y - rise), HPos::Left),
         Align::Center => (font, (x, y - rise), HPos::Center),
@@ -170,18 +179,18 @@ fn write_text(painter: &mut SVGBackend<'_>, text: &TextMark, families: &str) -> 
         pos: Pos::new(side, VPos::Top),
     };
     painter
-        .draw_text(&text.words, &style, pixel(at, unit))
+        .draw_text(&text.words, &style, pixel(at, SVG_PIXELS))
         .map_err(failed)
 }
 
-/// plotters' own texts lack the space on the left of each letter.
+/// Paints a text letter by letter, because plotters' own texts lack the space on the left of each letter.
 fn paint_text(
     painter: &mut BitMapBackend<'_>,
     text: &TextMark,
     unit: f64,
     face: &Face,
 ) -> Result<()> {
-    let (glyphs, width) = face.placed(&text.words, (text.size * unit) as f32);
+    let (glyphs, width) = face.place_glyphs(&text.words, (text.size * unit) as f32);
     let before = match text.align {
         Align::Left => 0,
         Align::Center | Align::Upright => (width / 2.0).round() as i32,
@@ -189,10 +198,10 @@ fn paint_text(
     };
     let (x, y) = pixel(text.at, unit);
     let mut done = Ok(());
-    for letter in glyphs
-        .into_iter()
-        .filter_map(|glyph| face.font().outline_glyph(glyph))
-    {
+    for glyph in glyphs {
+        let Some(letter) = face.font().outline_glyph(glyph) else {
+            continue;
+        };
         let corner = letter.px_bounds().min;
         letter.draw(|column, row, coverage| {
             let along = corner.x as i32 + column as i32 - before;

@@ -1,14 +1,29 @@
-//! Colours, dashes, markers and sizes. Series differ in all of them, for colour-blind readers and black and white.
+//! Colours, dashes, markers and sizes. Series differ in all of them, so that colour-blind readers and black-and-white
+//! prints can tell them apart.
 
 pub type Rgb = (u8, u8, u8);
 
-/// Ticks and legends, in units.
+/// The text size of ticks and legends, in units.
 pub const SMALL: f64 = 15.0;
+/// The text size of headings and of the labels of axes.
 pub const MEDIUM: f64 = 16.0;
+/// The text size of titles.
 pub const LARGE: f64 = 17.0;
 
+/// The distance between a figure's border and its content.
+pub const PADDING: f64 = 8.0;
+
+/// The width of a series' line.
+pub const LINE_WIDTH: f64 = 2.2;
+/// The width of lines to saturated runs, whose latency shows only how long they were.
+pub const SATURATED_WIDTH: f64 = 0.8;
+/// The width of whiskers.
+pub const WHISKER_WIDTH: f64 = 1.4;
+/// The width of a line next to whiskers that have another meaning.
+pub const SPAN_WIDTH: f64 = 0.9;
+
 pub const INK: Rgb = (30, 30, 30);
-/// Such as an SLO.
+/// The colour of values that are not measured, such as an objective.
 pub const REFERENCE: Rgb = (110, 110, 110);
 pub const GRID: Rgb = (222, 222, 222);
 pub const PAPER: Rgb = (255, 255, 255);
@@ -24,7 +39,7 @@ const COLORS: [Rgb; 7] = [
     (0, 0, 0),
 ];
 
-/// The same, darker: for an eighth series and more.
+/// Darker tones of the same colours, for the eighth series and those after it.
 const DARK: [Rgb; 7] = [
     (0, 62, 98),
     (122, 54, 0),
@@ -35,7 +50,7 @@ const DARK: [Rgb; 7] = [
     (128, 128, 128),
 ];
 
-/// In units; the first is solid.
+/// Lengths of dashes and gaps in units. The first pattern is a solid line.
 const DASHES: [&[f64]; 5] = [
     &[],
     &[9.0, 4.0],
@@ -55,7 +70,7 @@ pub struct Marker {
     scale: f64,
 }
 
-/// Circle, square, triangle up, diamond, triangle down, triangle left, pentagon, triangle right.
+/// The markers: circle, square, triangle up, diamond, triangle down, triangle left, pentagon, triangle right.
 const MARKERS: [Marker; 8] = [
     Marker {
         corners: 32,
@@ -99,7 +114,7 @@ const MARKERS: [Marker; 8] = [
     },
 ];
 
-/// Strokes in a bar: none, from the lower left, from the upper left.
+/// The strokes in a bar: none, rising from the lower left, or falling from the upper left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hatch {
     Plain,
@@ -109,6 +124,7 @@ pub enum Hatch {
 
 const HATCHES: [Hatch; 3] = [Hatch::Plain, Hatch::Rising, Hatch::Falling];
 
+/// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Style {
     pub color: Rgb,
@@ -118,14 +134,12 @@ pub struct Style {
 }
 
 impl Style {
-    /// The first 840 styles differ.
-    pub fn of(series: usize) -> Style {
+    /// The style of the series with this number. The first 840 styles differ.
+    pub fn number(series: usize) -> Style {
+        let is_dark = !(series / COLORS.len()).is_multiple_of(2);
+        let palette = if is_dark { DARK } else { COLORS };
         Style {
-            color: if (series / COLORS.len()).is_multiple_of(2) {
-                COLORS
-            } else {
-                DARK
-            }[series % COLORS.len()],
+            color: palette[series % palette.len()],
             dash: DASHES[series % DASHES.len()],
             marker: MARKERS[series % MARKERS.len()],
             hatch: HATCHES[series % HATCHES.len()],
@@ -133,32 +147,44 @@ impl Style {
     }
 }
 
-/// Mixed with paper: 0 gives the paper, 1 the colour.
+/// Mixes a colour with paper: strength 0 gives the paper, 1 the colour.
 pub fn tint(color: Rgb, strength: f64) -> Rgb {
-    let mix = |c: u8| (255.0 - (255.0 - f64::from(c)) * strength).round() as u8;
-    (mix(color.0), mix(color.1), mix(color.2))
+    let (red, green, blue) = color;
+    (
+        tint_channel(red, strength),
+        tint_channel(green, strength),
+        tint_channel(blue, strength),
+    )
 }
 
-/// The colour and the strength that give this tint.
+fn tint_channel(value: u8, strength: f64) -> u8 {
+    (255.0 - (255.0 - f64::from(value)) * strength).round() as u8
+}
+
+/// The colour of the palette and the strength that give this tint.
 pub fn untinted(tinted: Rgb) -> Option<(Rgb, f64)> {
-    let from_paper =
-        |(red, green, blue): Rgb| 765.0 - f64::from(red) - f64::from(green) - f64::from(blue);
-    COLORS.into_iter().chain(DARK).find_map(|color| {
-        let strength = (from_paper(tinted) / from_paper(color) * 100.0).round() / 100.0;
-        (tint(color, strength) == tinted).then_some((color, strength))
-    })
+    for color in COLORS.into_iter().chain(DARK) {
+        let ratio = distance_to_paper(tinted) / distance_to_paper(color);
+        let strength = (ratio * 100.0).round() / 100.0;
+        if tint(color, strength) == tinted {
+            return Some((color, strength));
+        }
+    }
+    None
+}
+
+fn distance_to_paper((red, green, blue): Rgb) -> f64 {
+    765.0 - f64::from(red) - f64::from(green) - f64::from(blue)
 }
 
 impl Marker {
-    /// Around the origin.
+    /// The corners of the marker around the origin.
     pub fn outline(self, radius: f64) -> impl Iterator<Item = (f64, f64)> {
+        let radius = radius * self.scale;
         (0..self.corners).map(move |i| {
-            let angle =
-                (self.first_degrees + 360.0 * f64::from(i) / f64::from(self.corners)).to_radians();
-            (
-                radius * self.scale * angle.cos(),
-                radius * self.scale * angle.sin(),
-            )
+            let degrees = self.first_degrees + 360.0 * f64::from(i) / f64::from(self.corners);
+            let angle = degrees.to_radians();
+            (radius * angle.cos(), radius * angle.sin())
         })
     }
 }
@@ -171,13 +197,15 @@ mod tests {
     fn series_differ_in_colour_or_in_both_marker_and_dash() {
         for i in 0..8 {
             for j in 0..i {
-                assert_ne!(Style::of(i).marker, Style::of(j).marker);
+                assert_ne!(Style::number(i).marker, Style::number(j).marker);
             }
-            let (a, b) = (Style::of(i), Style::of(i + 1));
+            let a = Style::number(i);
+            let b = Style::number(i + 1);
             assert!(a.color != b.color && a.dash != b.dash && a.hatch != b.hatch);
         }
         for (i, j) in (0..28).flat_map(|i| (0..i).map(move |j| (i, j))) {
-            let (a, b) = (Style::of(i), Style::of(j));
+            let a = Style::number(i);
+            let b = Style::number(j);
             assert!(
                 a.color != b.color || a.marker != b.marker && a.dash != b.dash,
                 "{i} and {j}"

@@ -1,8 +1,9 @@
 //! Sizes, fonts, axes, names, legends, and what is marked.
 
 use super::*;
+use crate::lab::plot::axis::AxisRange;
 use crate::lab::plot::canvas::{Align, Mark, TextMark};
-use crate::lab::plot::look::{AxisRange, Legend, Scale};
+use crate::lab::plot::look::{Legend, Scale};
 
 fn texts(canvas: &Canvas) -> Vec<&TextMark> {
     canvas
@@ -23,7 +24,7 @@ fn drawn(kind: FigureKind, inputs: &PlotInputs, look: Look) -> Canvas {
         look,
         ..PlotOptions::default()
     };
-    kind.drawn(inputs, &options)
+    kind.draw(inputs, &options)
         .map_err(|undrawn| undrawn.error(kind))
         .unwrap()
 }
@@ -34,7 +35,7 @@ fn refused(kind: FigureKind, inputs: &PlotInputs, look: Look) -> String {
         ..PlotOptions::default()
     };
     let error = kind
-        .drawn(inputs, &options)
+        .draw(inputs, &options)
         .map_err(|undrawn| undrawn.error(kind))
         .unwrap_err();
     assert_eq!(error.exit_code(), 2);
@@ -460,7 +461,7 @@ fn folders_in_panels_have_axes_of_their_own_and_policies_one_style() {
         ..PlotOptions::default()
     };
     let canvas = FigureKind::LatencyThroughput
-        .drawn(&inputs, &options)
+        .draw(&inputs, &options)
         .unwrap();
     let words: Vec<&str> = texts(&canvas)
         .iter()

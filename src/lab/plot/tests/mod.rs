@@ -3,6 +3,8 @@
 use std::fs;
 
 use super::*;
+use crate::base::units::Nanos;
+use crate::lab::results::sweep_keys::distinct;
 
 mod looks;
 mod swept;
@@ -441,7 +443,7 @@ fn a_policy_keeps_its_colour_when_others_are_left_out() {
     };
     let series = inputs.series(&options).unwrap();
     assert_eq!(series.len(), 1);
-    assert_eq!(series[0].style, style::Style::of(1));
+    assert_eq!(series[0].style, style::Style::number(1));
 }
 
 #[test]

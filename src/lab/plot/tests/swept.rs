@@ -4,7 +4,7 @@ use super::*;
 use crate::lab::plot::canvas::Mark;
 
 fn drawn(kind: FigureKind, path: &Path, options: &PlotOptions) -> Result<Canvas> {
-    kind.drawn(&PlotInputs::open(&[path])?, options)
+    kind.draw(&PlotInputs::open(&[path])?, options)
         .map_err(|undrawn| undrawn.error(kind))
 }
 

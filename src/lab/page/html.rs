@@ -1,0 +1,87 @@
+//! Pieces of HTML.
+
+use crate::base::error::printable;
+
+/// A text in HTML.
+pub fn escaped(text: &str) -> String {
+    printable(text)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
+}
+
+/// A table of texts. A click on a heading sorts the lines.
+pub fn table(headings: &[impl AsRef<str>], lines: &[Vec<String>]) -> String {
+    let headings: Vec<String> = headings
+        .iter()
+        .map(|heading| escaped(heading.as_ref()))
+        .collect();
+    html_table("", &headings, &escape_cells(lines))
+}
+
+/// A table of HTML, as [`table`] makes it of texts.
+pub fn html_table(class: &str, headings: &[String], lines: &[Vec<String>]) -> String {
+    let mut head = String::new();
+    for heading in headings {
+        head += &format!("<th scope=\"col\"><button type=\"button\">{heading}</button></th>");
+    }
+    let mut body = String::new();
+    for line in lines {
+        let cells: String = line.iter().map(|cell| html_cell(cell)).collect();
+        body += &format!("<tr>{cells}</tr>\n");
+    }
+    format!(
+        "<div class=\"wide\"><table class=\"{class}\">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n"
+    )
+}
+
+/// A cell of a table. Numbers are aligned on the right.
+fn html_cell(cell: &str) -> String {
+    let is_number = cell.starts_with(|c: char| c.is_ascii_digit() || "+-±".contains(c));
+    if is_number {
+        format!("<td class=\"number\">{cell}</td>")
+    } else {
+        format!("<td>{cell}</td>")
+    }
+}
+
+/// The cells of a table of texts, in HTML.
+pub fn escape_cells(lines: &[Vec<String>]) -> Vec<Vec<String>> {
+    lines
+        .iter()
+        .map(|line| line.iter().map(|cell| escaped(cell)).collect())
+        .collect()
+}
+
+/// A list of names with texts. Names whose texts are empty are left out.
+pub fn facts(facts: &[(&str, String)]) -> String {
+    let mut items = String::new();
+    for (name, text) in facts {
+        if !text.is_empty() {
+            items += &format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(text));
+        }
+    }
+    format!("<dl>\n{items}</dl>\n")
+}
+
+/// A list of texts that a reader must not miss.
+pub fn notes(notes: &[String]) -> String {
+    if notes.is_empty() {
+        return String::new();
+    }
+    let mut items = String::new();
+    for note in notes {
+        items += &format!("<li>{}</li>\n", escaped(note));
+    }
+    format!("<ul class=\"notes\">\n{items}</ul>\n")
+}
+
+/// HTML that a click on its title shows.
+pub fn folded(title: &str, html: &str) -> String {
+    format!(
+        "<details><summary>{}</summary>\n{html}</details>\n",
+        escaped(title)
+    )
+}
