@@ -17,7 +17,7 @@ for comparison in three-ways cellular-vs-persistent cellular-vs-persistent-1024;
     cp "$out/$comparison/latency-throughput.png" "results/reference/$comparison.png"
 done
 # The first picture: the simulation beside a GPU's measurements.
-./target/release/batchlab plot "$out/three-ways" results/reference/gpu/three-ways-f32 --kind latency-throughput --panels --no-bars --width 6.6in --height 3in \
+./target/release/batchlab plot "$out/three-ways" results/reference/gpu/three-ways-f32 --kind latency-throughput --panels --bars false --width 6.6in --height 3in \
     --label "three-ways=V100, simulated" --label "three-ways-f32=H100, measured" --format png --out results/reference/three-ways.png
 ./target/release/batchlab sim --quiet --out "$out" scenarios/neighbours/deadlines.toml >/dev/null
 cp "$out/neighbours-deadlines/goodput.png" results/reference/deadlines.png

@@ -1,6 +1,6 @@
 //! `batchlab plot`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
 
@@ -24,7 +24,12 @@ pub struct Args {
     #[arg(required = true, value_name = "RESULTS")]
     pub results: Vec<PathBuf>,
 
-    #[arg(long, value_parser = |text: &str| text.parse::<FigureKind>(), help = kinds(false), long_help = kinds(true))]
+    #[arg(
+        long,
+        value_parser = |text: &str| text.parse::<FigureKind>(),
+        help = kinds_help(),
+        long_help = kinds_long_help()
+    )]
     pub kind: Vec<FigureKind>,
 
     #[command(flatten)]
@@ -41,31 +46,43 @@ pub struct Args {
     /// Print only the names of files and errors, without notes
     #[arg(long, short)]
     pub quiet: bool,
+
+    // These options were removed. A call with one is refused with the option that replaces it.
+    #[arg(long, hide = true)]
+    linear: bool,
+    #[arg(long, hide = true)]
+    no_bars: bool,
 }
 
-/// Of --kind, with descriptions or names only.
-fn kinds(long: bool) -> String {
-    let name = |kind: &FigureKind| {
-        if long {
-            format!("\n- {kind}: {}", kind.about())
-        } else {
-            kind.to_string()
-        }
-    };
-    let names: Vec<String> = FigureKind::value_variants().iter().map(name).collect();
-    format!(
-        "Kind of figure (repeatable): {}",
-        names.join(if long { "" } else { ", " })
-    )
+/// The help of --kind with the names of all kinds.
+fn kinds_help() -> String {
+    let names = FigureKind::list(FigureKind::value_variants());
+    format!("Kind of figure (repeatable): {names}")
+}
+
+/// The help of --kind with a description of each kind.
+fn kinds_long_help() -> String {
+    let mut help = "Kind of figure (repeatable): ".to_string();
+    for kind in FigureKind::value_variants() {
+        help += &format!("\n- {kind}: {}", kind.about());
+    }
+    help
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let names: Vec<String> = written(args)?
-        .iter()
-        .map(|file| format!("{}\n", file.display()))
-        .collect();
-    print(&names.concat())
+    let mut names = String::new();
+    for file in draw_figures(args)? {
+        names += &format!("{}\n", file.display());
+    }
+    print(&names)
 }
+
+/// The kinds that show the requests of one point.
+const OF_REQUESTS: [FigureKind; 3] = [
+    FigureKind::QueueCdf,
+    FigureKind::ComputeCdf,
+    FigureKind::LatencyCdf,
+];
 
 /// The kinds that show one point.
 const OF_POINT: [FigureKind; 6] = [
@@ -77,111 +94,134 @@ const OF_POINT: [FigureKind; 6] = [
     FigureKind::HeatMap,
 ];
 
-/// Options that only some kinds read.
-fn unread(args: &Args) -> Vec<String> {
-    const LATENCIES: [FigureKind; 5] = [
-        FigureKind::LatencyThroughput,
-        FigureKind::P50Throughput,
-        FigureKind::P99Throughput,
-        FigureKind::LatencyRate,
-        FigureKind::Bars,
-    ];
-    const OF_BINS: [FigureKind; 3] = [
-        FigureKind::Bars,
-        FigureKind::BatchHistogram,
-        FigureKind::HeatMap,
-    ];
-    const SIDE_BY_SIDE: [FigureKind; 13] = [
-        FigureKind::LatencyThroughput,
-        FigureKind::P50Throughput,
-        FigureKind::P99Throughput,
-        FigureKind::ThroughputRate,
-        FigureKind::LatencyRate,
-        FigureKind::TtftRate,
-        FigureKind::TbtRate,
-        FigureKind::NormalisedRate,
-        FigureKind::Goodput,
-        FigureKind::QueueCdf,
-        FigureKind::ComputeCdf,
-        FigureKind::LatencyCdf,
-        FigureKind::Bars,
-    ];
-    let (options, look) = (&args.options, &args.options.look);
-    let with_x: Vec<FigureKind> = FigureKind::value_variants()
-        .iter()
-        .filter(|kind| !OF_BINS.contains(kind))
-        .copied()
-        .collect();
-    let with_y: Vec<FigureKind> = FigureKind::value_variants()
-        .iter()
-        .filter(|kind| ![FigureKind::Gantt, FigureKind::HeatMap].contains(kind))
-        .copied()
-        .collect();
-    let options: [(&str, bool, &[FigureKind]); 14] = [
-        (
-            "--point",
-            options.point.is_some() && options.x.is_none(),
-            &OF_POINT,
-        ),
-        ("--y", options.y.is_some(), &[FigureKind::HeatMap]),
-        ("--metric", options.metric.is_some(), &[FigureKind::HeatMap]),
-        ("--panels", options.panels, &SIDE_BY_SIDE),
-        ("--x-range", look.x_range.is_some(), &with_x),
-        ("--x-scale", look.x_scale.is_some(), &with_x),
-        ("--y-range", look.y_range.is_some(), &with_y),
-        ("--y-scale", look.y_scale.is_some(), &with_y),
-        ("--linear", args.options.linear, &LATENCIES),
-        (
-            "--first",
-            args.options.first.is_some(),
-            &[FigureKind::Gantt],
-        ),
-        ("--tail", args.options.tail, &OF_POINT[..3]),
-        (
-            "--slo",
-            args.options.slo.is_some(),
-            &[FigureKind::LatencyRate, FigureKind::LatencySteps],
-        ),
-        (
-            "--bars",
-            args.options.bars,
-            &[FigureKind::LatencyThroughput],
-        ),
-        (
-            "--no-bars",
-            args.options.no_bars,
-            &[FigureKind::LatencyThroughput],
-        ),
-    ];
-    let listed = |kinds: &mut dyn Iterator<Item = &FigureKind>| {
-        kinds
-            .map(FigureKind::to_string)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let note = |(option, given, readers): (&str, bool, &[FigureKind])| {
-        let without = listed(
-            &mut args
-                .kind
-                .iter()
-                .filter(|kind| given && !readers.contains(kind)),
-        );
-        let note = format!(
-            "{option} has no effect on {without}; it is for {}",
-            listed(&mut readers.iter())
-        );
-        (!without.is_empty()).then_some(note)
-    };
-    options.into_iter().filter_map(note).collect()
+/// The kinds without an x axis of numbers.
+const WITHOUT_X: [FigureKind; 3] = [
+    FigureKind::Bars,
+    FigureKind::BatchHistogram,
+    FigureKind::HeatMap,
+];
+
+/// The kinds without a y axis of numbers.
+const WITHOUT_Y: [FigureKind; 2] = [FigureKind::Gantt, FigureKind::HeatMap];
+
+/// The kinds that can have a panel for each results folder.
+const SIDE_BY_SIDE: [FigureKind; 13] = [
+    FigureKind::LatencyThroughput,
+    FigureKind::P50Throughput,
+    FigureKind::P99Throughput,
+    FigureKind::ThroughputRate,
+    FigureKind::LatencyRate,
+    FigureKind::TtftRate,
+    FigureKind::TbtRate,
+    FigureKind::NormalisedRate,
+    FigureKind::Goodput,
+    FigureKind::QueueCdf,
+    FigureKind::ComputeCdf,
+    FigureKind::LatencyCdf,
+    FigureKind::Bars,
+];
+
+/// An option that only some kinds read.
+struct PartialOption {
+    name: &'static str,
+    is_given: bool,
+    readers: Vec<FigureKind>,
 }
 
-fn written(args: &Args) -> Result<Vec<PathBuf>> {
-    for note in unread(args).iter().filter(|_| !args.quiet) {
-        say(format_args!("batchlab: note: {note}"));
+impl PartialOption {
+    fn new(name: &'static str, is_given: bool, readers: &[FigureKind]) -> PartialOption {
+        PartialOption {
+            name,
+            is_given,
+            readers: readers.to_vec(),
+        }
+    }
+
+    /// A note on the kinds that do not read the option although it is given.
+    fn note(&self, kinds: &[FigureKind]) -> Option<String> {
+        let without: Vec<FigureKind> = all_except(kinds, &self.readers);
+        if !self.is_given || without.is_empty() {
+            return None;
+        }
+        Some(format!(
+            "{} has no effect on {}; it is for {}",
+            self.name,
+            FigureKind::list(&without),
+            FigureKind::list(&self.readers)
+        ))
+    }
+}
+
+fn all_except(kinds: &[FigureKind], others: &[FigureKind]) -> Vec<FigureKind> {
+    kinds
+        .iter()
+        .filter(|kind| !others.contains(kind))
+        .copied()
+        .collect()
+}
+
+/// Notes on options that some of the chosen kinds do not read.
+fn notes_on_options(args: &Args) -> Vec<String> {
+    let options = &args.options;
+    let look = &options.look;
+    let with_x = all_except(FigureKind::value_variants(), &WITHOUT_X);
+    let with_y = all_except(FigureKind::value_variants(), &WITHOUT_Y);
+    let with_slo = [FigureKind::LatencyRate, FigureKind::LatencySteps];
+    let heat_map = [FigureKind::HeatMap];
+    let has_point = options.point.is_some() && options.x.is_none();
+    let partial = [
+        PartialOption::new("--point", has_point, &OF_POINT),
+        PartialOption::new("--y", options.y.is_some(), &heat_map),
+        PartialOption::new("--metric", options.metric.is_some(), &heat_map),
+        PartialOption::new("--panels", options.panels, &SIDE_BY_SIDE),
+        PartialOption::new("--x-range", look.x_range.is_some(), &with_x),
+        PartialOption::new("--x-scale", look.x_scale.is_some(), &with_x),
+        PartialOption::new("--y-range", look.y_range.is_some(), &with_y),
+        PartialOption::new("--y-scale", look.y_scale.is_some(), &with_y),
+        PartialOption::new("--first", options.first.is_some(), &[FigureKind::Gantt]),
+        PartialOption::new("--tail", options.tail, &OF_REQUESTS),
+        PartialOption::new("--slo", options.slo.is_some(), &with_slo),
+        PartialOption::new(
+            "--bars",
+            look.bars.is_some(),
+            &[FigureKind::LatencyThroughput],
+        ),
+    ];
+    partial
+        .iter()
+        .filter_map(|option| option.note(&args.kind))
+        .collect()
+}
+
+/// Refuses options that were removed.
+fn refuse_removed(args: &Args) -> Result<()> {
+    for (is_given, option, instead) in [
+        (args.linear, "--linear", "--y-scale linear"),
+        (args.no_bars, "--no-bars", "--bars false"),
+    ] {
+        if is_given {
+            return Err(Error::input(format!(
+                "{option}: there is no such option any more; use {instead}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Draws the figures and returns the files that it wrote.
+fn draw_figures(args: &Args) -> Result<Vec<PathBuf>> {
+    refuse_removed(args)?;
+    if !args.quiet {
+        for note in notes_on_options(args) {
+            say(format_args!("batchlab: note: {note}"));
+        }
     }
     let inputs = PlotInputs::open(&args.results)?;
-    let (place, is_file, named) = place(args, &inputs)?;
-    let format = named.map_or_else(|| args.options.look.format.clone(), |named| vec![named]);
+    let destination = destination(args, &inputs)?;
+    let format = match destination.format {
+        Some(format) => vec![format],
+        None => args.options.look.format.clone(),
+    };
     let options = PlotOptions {
         look: Look {
             format,
@@ -189,94 +229,142 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         },
         ..args.options.clone()
     };
-    let missing = missing_letters(&inputs, &options)?;
-    if PictureFormat::all(&options.look.format) != [PictureFormat::Svg]
-        && !missing.is_empty()
-        && !args.quiet
-    {
-        let way = "--font FILE takes another font";
-        say(format_args!(
-            "batchlab: warning: the figures' font has no {missing:?}; PNG and PDF show boxes instead; {way}"
-        ));
+    warn_of_missing_letters(args, &inputs, &options)?;
+    let mut figures = Vec::new();
+    if args.kind.is_empty() {
+        figures = draw_all(&inputs, &options, &destination.path)?;
     }
-    let stem = |kind: &FigureKind| {
-        if is_file {
-            place.clone()
+    for kind in &args.kind {
+        let stem = if destination.is_file {
+            destination.path.clone()
         } else {
-            place.join(options.stem(*kind))
-        }
-    };
-    let drawn = |kind: &FigureKind| draw(*kind, &inputs, &options, &stem(kind));
-    let figures = match &args.kind[..] {
-        [] => draw_all(&inputs, &options, &place)?,
-        kinds => kinds.iter().map(drawn).collect::<Result<Vec<_>>>()?,
-    };
+            destination.path.join(options.stem(*kind))
+        };
+        figures.push(draw(*kind, &inputs, &options, &stem)?);
+    }
     if let Some(file) = &args.data {
-        let of = |figure: &WrittenFigure| (figure.name.clone(), figure.canvas.data.clone());
-        data::write(
-            file,
-            &figures
-                .iter()
-                .map(of)
-                .collect::<Vec<(String, Vec<Datum>)>>(),
-        )?;
+        write_data(file, &figures)?;
     }
-    let of_point = args.kind.is_empty() || args.kind.iter().any(|kind| OF_POINT.contains(kind));
-    let point = inputs
-        .default_point(&options)
-        .filter(|_| (of_point || options.x.is_some()) && !args.quiet);
-    if let Some(point) = point {
-        let held = "the highest rate that saturates no policy, but for policies that are saturated at every rate";
-        say(format_args!(
-            "batchlab: note: figures of one point show {point}: {held}; --point chooses another"
-        ));
-    }
-    Ok(figures
+    note_point(args, &inputs, &options);
+    let mut files: Vec<PathBuf> = figures
         .into_iter()
         .flat_map(|figure| figure.files)
-        .chain(args.data.clone())
-        .collect())
+        .collect();
+    files.extend(args.data.clone());
+    Ok(files)
 }
 
-/// Where figures go; whether that is the one figure's file, without the format's ending, or a folder, in which each is named
-/// after its kind; and the format that a file's name asks for.
-fn place(args: &Args, inputs: &PlotInputs) -> Result<(PathBuf, bool, Option<PictureFormat>)> {
-    let Some(output) = &args.out else {
-        let beside = match (&inputs.folders[..], &inputs.files[..]) {
-            ([only], []) => only.results.path.clone(),
-            _ => PathBuf::new(),
-        };
-        return Ok((beside, false, None));
-    };
-    let wrong = |why: &str| Err(Error::input(format!("-o {}: {why}", output.display())));
-    let format = match output.extension().and_then(|e| e.to_str()) {
-        Some("svg") => Some(PictureFormat::Svg),
-        Some("png") => Some(PictureFormat::Png),
-        Some("pdf") => Some(PictureFormat::Pdf),
-        Some(other @ ("eps" | "ps" | "jpg" | "jpeg" | "gif" | "webp" | "tif" | "tiff" | "bmp")) => {
-            return wrong(&format!(
-                "unknown picture format \"{other}\"; known: svg, png, pdf"
-            ));
+/// Warns of letters that a picture shows as boxes.
+fn warn_of_missing_letters(args: &Args, inputs: &PlotInputs, options: &PlotOptions) -> Result<()> {
+    let missing = missing_letters(inputs, options)?;
+    let only_svg = PictureFormat::all(&options.look.format) == [PictureFormat::Svg];
+    if !only_svg && !missing.is_empty() && !args.quiet {
+        say(format_args!(
+            "batchlab: warning: the figures' font has no {missing:?}; PNG and PDF show boxes instead; \
+             --font FILE takes another font"
+        ));
+    }
+    Ok(())
+}
+
+fn write_data(file: &Path, figures: &[WrittenFigure]) -> Result<()> {
+    let mut all: Vec<(String, Vec<Datum>)> = Vec::new();
+    for figure in figures {
+        all.push((figure.name.clone(), figure.canvas.data.clone()));
+    }
+    data::write(file, &all)
+}
+
+/// Says which point the figures show if the user did not choose it.
+fn note_point(args: &Args, inputs: &PlotInputs, options: &PlotOptions) {
+    let shows_point = args.kind.is_empty() || args.kind.iter().any(|kind| OF_POINT.contains(kind));
+    if args.quiet || !(shows_point || options.x.is_some()) {
+        return;
+    }
+    if let Some(point) = inputs.default_point(options) {
+        say(format_args!(
+            "batchlab: note: figures of one point show {point}: the highest rate that saturates no policy, but for \
+             policies that are saturated at every rate; --point chooses another"
+        ));
+    }
+}
+
+/// Where figures go.
+struct Destination {
+    path: PathBuf,
+    /// Whether the path is the one figure's file without the format's ending. Otherwise it is a folder, in which each figure
+    /// is named after its kind.
+    is_file: bool,
+    /// The format that a file's name asks for.
+    format: Option<PictureFormat>,
+}
+
+impl Destination {
+    fn folder(path: PathBuf) -> Destination {
+        Destination {
+            path,
+            is_file: false,
+            format: None,
         }
-        _ => None,
+    }
+}
+
+fn destination(args: &Args, inputs: &PlotInputs) -> Result<Destination> {
+    let Some(output) = &args.out else {
+        // The figures of one results folder go into that folder.
+        return Ok(Destination::folder(
+            match (&inputs.folders[..], &inputs.files[..]) {
+                ([only], []) => only.results.path.clone(),
+                _ => PathBuf::new(),
+            },
+        ));
     };
-    let one = args.kind.len() == 1;
-    if output.is_dir() || output.to_string_lossy().ends_with('/') || (!one && format.is_none()) {
-        return Ok((output.clone(), false, None));
+    let format = format_of_name(output)?;
+    let has_one_kind = args.kind.len() == 1;
+    let is_folder = output.is_dir() || output.to_string_lossy().ends_with('/');
+    if is_folder || (!has_one_kind && format.is_none()) {
+        return Ok(Destination::folder(output.clone()));
     }
     let asked = &args.options.look.format;
-    match format {
-        Some(named) if !asked.is_empty() && !PictureFormat::all(asked).contains(&named) => {
-            wrong("has another ending than --format asks for")
-        }
-        _ if !one => wrong("is one file's name, but there may be several figures; name one --kind"),
-        None => Ok((output.clone(), true, None)),
-        Some(_) => Ok((
-            output.with_extension(""),
-            true,
-            format.filter(|_| asked.is_empty()),
-        )),
+    if let Some(format) = format
+        && !asked.is_empty()
+        && !PictureFormat::all(asked).contains(&format)
+    {
+        let why = "has another ending than --format asks for";
+        return Err(wrong_output(output, why));
     }
+    if !has_one_kind {
+        let why = "is one file's name, but there may be several figures; name one --kind";
+        return Err(wrong_output(output, why));
+    }
+    let path = match format {
+        Some(_) => output.with_extension(""),
+        None => output.clone(),
+    };
+    Ok(Destination {
+        path,
+        is_file: true,
+        format: if asked.is_empty() { format } else { None },
+    })
+}
+
+/// The format that a file's ending names, or `None` if the ending is no format's.
+fn format_of_name(output: &Path) -> Result<Option<PictureFormat>> {
+    let ending = output.extension().and_then(|ending| ending.to_str());
+    match ending {
+        Some("svg") => Ok(Some(PictureFormat::Svg)),
+        Some("png") => Ok(Some(PictureFormat::Png)),
+        Some("pdf") => Ok(Some(PictureFormat::Pdf)),
+        Some(other @ ("eps" | "ps" | "jpg" | "jpeg" | "gif" | "webp" | "tif" | "tiff" | "bmp")) => {
+            let why = format!("unknown picture format \"{other}\"; known: svg, png, pdf");
+            Err(wrong_output(output, &why))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn wrong_output(output: &Path, why: &str) -> Error {
+    Error::input(format!("-o {}: {why}", output.display()))
 }
 
 #[cfg(test)]
@@ -292,7 +380,7 @@ mod tests {
 
     fn files(arguments: &[&str]) -> Result<Vec<PathBuf>> {
         let cli = Cli::try_parse_from([&["plot"], arguments].concat()).map_err(Error::input)?;
-        written(&cli.args)
+        draw_figures(&cli.args)
     }
 
     #[test]

@@ -109,11 +109,11 @@ fn notes_say_what_has_no_effect_and_which_point_is_shown() {
     };
     assert_eq!(notes(&["--kind", "goodput"]), "");
     let told = notes(&[
-        "--kind", "goodput", "--kind", "bars", "--point", "100", "--linear", "--first", "3",
+        "--kind", "goodput", "--kind", "bars", "--point", "100", "--tail", "--first", "3",
     ]);
     for note in [
         "note: --point has no effect on goodput, bars; it is for queue-cdf, compute-cdf, latency-cdf, batch-histogram, gantt, heat-map",
-        "note: --linear has no effect on goodput; it is for latency-throughput, ",
+        "note: --tail has no effect on goodput, bars; it is for queue-cdf, compute-cdf, latency-cdf\n",
         "note: --first has no effect on goodput, bars; it is for gantt\n",
     ] {
         assert!(told.contains(note), "{told}");
@@ -368,7 +368,15 @@ fn mistakes_in_the_look_are_named() {
             "--height: 29pt is too little for this figure, which needs ",
         ),
         (&["--by-class"], "--by-class: has no classes.csv"),
-        (&["--linear", "--y-scale", "log"], "cannot be used with"),
+        (
+            &["--linear"],
+            "--linear: there is no such option any more; use --y-scale linear",
+        ),
+        (
+            &["--no-bars"],
+            "--no-bars: there is no such option any more; use --bars false",
+        ),
+        (&["--bars"], "a value is required for '--bars <true|false>'"),
     ] {
         let ran = desk.run(&[&["plot", "out/t", "--kind", "latency-rate"], words].concat());
         assert!(

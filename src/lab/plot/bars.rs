@@ -69,7 +69,7 @@ impl Bars {
         let mut contents = Vec::new();
         for content in self.contents() {
             let axes = [content.x.clone(), content.y.clone()];
-            let [x, y] = options.latency_axes(axes, [1.0, least])?;
+            let [x, y] = options.axes(axes, [1.0, least])?;
             contents.push(Content { x, y, ..content });
         }
         Ok(self.draw_contents(contents))
@@ -346,7 +346,7 @@ pub fn draw_by_load(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
         interval: interval_label(&replications(rows)),
         ..Bars::default()
     };
-    chart.log = match options.latency_spread() {
+    chart.log = match options.y_spread() {
         Some(spread) => spread == Spread::Log,
         None => chart.spans_magnitudes(),
     };

@@ -61,8 +61,8 @@ impl<'i> PanelRuns<'i> {
         hint: &str,
     ) -> Result<Vec<PanelRuns<'i>>, Undrawn> {
         let series = inputs.series(options)?;
-        let has_spans =
-            metrics.y == Metric::P90 && options.has_bars(series.len() <= MOST_WITH_SPANS);
+        let has_spans = metrics.y == Metric::P90
+            && options.look.bars.unwrap_or(series.len() <= MOST_WITH_SPANS);
         let mut panels = Vec::new();
         if options.panels {
             for folder in &inputs.folders {
@@ -394,7 +394,7 @@ impl ServedAxis {
     ) -> Result<AxesWithRemarks, Undrawn> {
         let highest = runs.largest(|dot| dot.interval.map_or(dot.y, |[_, high]| high));
         let y = Axis::linear_to_tick(&self.label, highest, 5);
-        let axes = options.latency_axes([runs.x_axis(), y], runs.least())?;
+        let axes = options.axes([runs.x_axis(), y], runs.least())?;
         let from = axes[0].low.max(axes[1].low);
         let to = axes[0].high.min(axes[1].high);
         let mut remarks = Vec::new();
@@ -429,8 +429,8 @@ pub fn draw_latency(
         options,
         &panels,
         |runs| {
-            let y = runs.latency_axis(label, &[], slo, options.latency_spread());
-            let axes = options.latency_axes([runs.x_axis(), y], runs.least())?;
+            let y = runs.latency_axis(label, &[], slo, options.y_spread());
+            let axes = options.axes([runs.x_axis(), y], runs.least())?;
             let mut remarks = Vec::new();
             if let Some(ms) = slo {
                 let label = format!("SLO {} ms", number(ms));
@@ -477,7 +477,7 @@ fn bounded_axes(
     let ceilings = ceilings(&bounds);
     let name = percentile.short_name();
     let label = format!("{name} latency (ms)");
-    let y = runs.latency_axis(&label, &floors, None, options.latency_spread());
+    let y = runs.latency_axis(&label, &floors, None, options.y_spread());
     let fastest = runs.largest(|dot| dot.x);
     let last = ceilings
         .iter()
@@ -485,7 +485,7 @@ fn bounded_axes(
         .filter(|ceiling| *ceiling <= FAR * fastest)
         .fold(fastest, f64::max);
     let x = Axis::linear("Throughput (requests/s)", last * 1.04, MOST_ACROSS);
-    let axes = options.latency_axes([x, y], runs.least())?;
+    let axes = options.axes([x, y], runs.least())?;
     let [x, y] = &axes;
 
     let mut remarks = Vec::new();

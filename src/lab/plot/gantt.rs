@@ -85,7 +85,7 @@ fn draw(mut schedules: Vec<Schedule>, end: u64, options: &PlotOptions) -> Drawin
     );
     // The rows of a schedule are not values, so this axis only stands for one.
     let rows = Axis::bins("", [0.0, 1.0], Vec::new());
-    let [time, rows] = options.latency_axes([time, rows], [1.0 / unit, 1.0])?;
+    let [time, rows] = options.axes([time, rows], [1.0 / unit, 1.0])?;
     let batches = schedules.iter().flat_map(|s| &s.tasks);
     let scale = Scale {
         unit,

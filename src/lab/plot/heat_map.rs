@@ -64,7 +64,7 @@ pub fn draw_heat_map(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
         Axis::named_bins(sweep_keys::short_key(across), &columns),
         Axis::named_bins(sweep_keys::short_key(up), &rows),
     ];
-    let axes = options.latency_axes(axes, [1.0; 2])?;
+    let axes = options.axes(axes, [1.0; 2])?;
     let height = rows.len() as f64 * ROW;
     let contents = panels
         .iter()

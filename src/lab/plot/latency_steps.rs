@@ -120,7 +120,7 @@ impl CoursePanel<'_> {
         if let Some(end) = self.end_after_passes(slo) {
             last = end.clamp(1.0, last);
         }
-        let is_linear = options.latency_spread() == Some(Spread::Linear);
+        let is_linear = options.y_spread() == Some(Spread::Linear);
         if let Some(slo) = slo {
             let multiple = if is_linear { MOST_LINEAR } else { MOST };
             highest = highest.min(multiple * slo);
@@ -132,7 +132,7 @@ impl CoursePanel<'_> {
             Axis::log("Latency (ms)", lowest, highest)
         };
         let axes = [Axis::linear("Request", last, 3), y];
-        let axes = options.latency_axes(axes, [1.0, lowest])?;
+        let axes = options.axes(axes, [1.0, lowest])?;
         Ok(Content::new(&self.heading, HEIGHT, axes))
     }
 

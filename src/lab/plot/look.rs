@@ -63,8 +63,8 @@ pub struct Look {
     #[arg(long, value_name = "A,B")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
-    /// Whether latency-throughput has bars from p50 to p99; on the command line --bars and --no-bars
-    #[arg(skip)]
+    /// Whether latency-throughput has bars from p50 to p99 [default: with at most 4 policies]
+    #[arg(long, value_name = "true|false")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bars: Option<bool>,
     /// Titles of single kinds of figures, by their names

@@ -1,6 +1,6 @@
 //! What a figure shows and how, as the user asks for it.
 
-use super::axis::{Axis, AxisRange, AxisWish, Spread};
+use super::axis::{Axis, AxisWish, Spread};
 use super::canvas::Canvas;
 use super::data::OF_REPLICATIONS;
 use super::face::Face;
@@ -42,21 +42,12 @@ pub struct PlotOptions {
     /// Latency objective with its unit, such as 100ms, drawn as a line in latency-rate [default: the scenario's]
     #[arg(long, value_parser = Nanos::parse)]
     pub slo: Option<Nanos>,
-    /// Use a linear axis for latency instead of a logarithmic one: short for --y-scale linear
-    #[arg(long, conflicts_with = "y_scale")]
-    pub linear: bool,
     /// Draw tails (1 - CDF on a logarithmic axis) instead of distributions
     #[arg(long)]
     pub tail: bool,
     /// Draw only the first N requests of a schedule
     #[arg(long, value_name = "N")]
     pub first: Option<usize>,
-    /// Draw bars from p50 to p99 in latency-throughput [default: with at most 4 policies]
-    #[arg(long, conflicts_with = "no_bars")]
-    pub bars: bool,
-    /// Draw no bars from p50 to p99 in latency-throughput
-    #[arg(long)]
-    pub no_bars: bool,
     /// Give each results folder a panel of its own, beside each other where there is room
     #[arg(long)]
     pub panels: bool,
@@ -124,45 +115,13 @@ impl PlotOptions {
         }
     }
 
-    /// Whether latency-throughput has bars from p50 to p99.
-    pub(super) fn has_bars(&self, default: bool) -> bool {
-        self.bars || !self.no_bars && self.look.bars.unwrap_or(default)
-    }
-
-    /// How latencies are spread on the y axis, if the user asks for it.
-    pub(super) fn latency_spread(&self) -> Option<Spread> {
-        if self.linear {
-            Some(Spread::Linear)
-        } else {
-            self.y_spread()
-        }
-    }
-
-    fn y_spread(&self) -> Option<Spread> {
+    /// How values are spread along the y axis, if the user asks for it.
+    pub(super) fn y_spread(&self) -> Option<Spread> {
         self.look.y_scale.map(Spread::from)
     }
 
-    /// The axes with the labels, spreads and ends that the user asks for; the y axis shows latencies. `least` has the least
-    /// values above 0.
-    pub(super) fn latency_axes(
-        &self,
-        axes: [Axis; 2],
-        least: [f64; 2],
-    ) -> Result<[Axis; 2], Undrawn> {
-        self.adjust_axes(axes, self.latency_spread(), least)
-    }
-
     /// The axes with the labels, spreads and ends that the user asks for. `least` has the least values above 0.
-    pub(super) fn axes(&self, axes: [Axis; 2], least: [f64; 2]) -> Result<[Axis; 2], Undrawn> {
-        self.adjust_axes(axes, self.y_spread(), least)
-    }
-
-    fn adjust_axes(
-        &self,
-        [x, y]: [Axis; 2],
-        y_spread: Option<Spread>,
-        least: [f64; 2],
-    ) -> Result<[Axis; 2], Undrawn> {
+    pub(super) fn axes(&self, [x, y]: [Axis; 2], least: [f64; 2]) -> Result<[Axis; 2], Undrawn> {
         let x_wish = AxisWish {
             scale_option: "--x-scale",
             range_option: "--x-range",
@@ -172,7 +131,7 @@ impl PlotOptions {
         let y_wish = AxisWish {
             scale_option: "--y-scale",
             range_option: "--y-range",
-            spread: y_spread,
+            spread: self.y_spread(),
             range: self.look.y_range,
         };
         let x = self

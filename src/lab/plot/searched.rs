@@ -201,7 +201,7 @@ impl Answers<'_> {
         ];
         let plan = PanelPlan {
             heading: String::new(),
-            axes: self.options.latency_axes(axes, [first, least])?,
+            axes: self.options.axes(axes, [first, least])?,
             remarks: Vec::new(),
         };
         let legend = self.legend(&curves);

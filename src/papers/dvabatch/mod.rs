@@ -22,7 +22,8 @@ use crate::core::summary::stats::Interval;
 use crate::core::task::Step;
 use crate::core::workload::dnn::{Dnn, ListedOperator};
 use crate::devices::network::operators::writes;
-use crate::lab::plot::{self, Bar, Bars, FigureKind, PlotInputs};
+use crate::lab::plot::look::Scale;
+use crate::lab::plot::{self, Bar, Bars, FigureKind, Look, PlotInputs};
 use crate::lab::results::columns::Metric;
 use crate::lab::results::logs::{BatchLine, LogRow as _};
 use crate::lab::results::read::Log;
@@ -605,8 +606,11 @@ fn stepping(lab: &Lab<'_>) -> Result<Study> {
     }
     let options = plot::PlotOptions {
         title: Some("Figure 15: latency under a stepping load, Titan RTX".into()),
-        linear: true,
         slo: lab.scenario("bert-base", &[])?.metrics.slo,
+        look: Look {
+            y_scale: Some(Scale::Linear),
+            ..Look::default()
+        },
         ..plot::PlotOptions::default()
     };
     let stem = lab

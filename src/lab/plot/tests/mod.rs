@@ -4,6 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::base::units::Nanos;
+use crate::lab::plot::look::Scale;
 use crate::lab::results::sweep_keys::distinct;
 
 mod looks;
@@ -348,20 +349,16 @@ fn the_scenarios_objective_is_named() {
 fn bars_of_several_magnitudes_have_a_logarithmic_axis() {
     let results = results();
     let inputs = PlotInputs::open(&[results.path()]).unwrap();
-    let labels = |linear| {
-        let text = svg(
-            "bars",
-            &inputs,
-            &PlotOptions {
-                linear,
-                ..svg_options()
-            },
-        )
-        .unwrap();
+    let labels = |y_scale| {
+        let options = with_look(Look {
+            y_scale,
+            ..Look::default()
+        });
+        let text = svg("bars", &inputs, &options).unwrap();
         ["100", "0", "saturated"].map(|label| text.lines().any(|line| line.trim() == label))
     };
     assert_eq!(
-        (labels(false), labels(true)),
+        (labels(None), labels(Some(Scale::Linear))),
         ([true, false, true], [false, true, true])
     );
 }
@@ -461,18 +458,18 @@ fn every_option_changes_the_figure() {
     let results = results();
     let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let plain = |kind| svg(kind, &inputs, &svg_options()).unwrap();
-    let linear = PlotOptions {
-        linear: true,
-        ..svg_options()
-    };
+    let linear = with_look(Look {
+        y_scale: Some(Scale::Linear),
+        ..Look::default()
+    });
     assert_ne!(
         svg("latency-throughput", &inputs, &linear).unwrap(),
         plain("latency-throughput")
     );
-    let no_bars = PlotOptions {
-        no_bars: true,
-        ..svg_options()
-    };
+    let no_bars = with_look(Look {
+        bars: Some(false),
+        ..Look::default()
+    });
     assert!(
         !svg("latency-throughput", &inputs, &no_bars)
             .unwrap()
@@ -565,15 +562,15 @@ fn bars_are_left_out_when_there_are_many_policies() {
     let folders = [results(), results(), results()];
     let inputs = PlotInputs::open(&folders.each_ref().map(|folder| folder.path())).unwrap();
     let shows = |bars| {
-        let options = PlotOptions {
+        let options = with_look(Look {
             bars,
-            ..svg_options()
-        };
+            ..Look::default()
+        });
         svg("latency-throughput", &inputs, &options)
             .unwrap()
             .contains("p50–p99")
     };
-    assert!(!shows(false) && shows(true));
+    assert!(!shows(None) && shows(Some(true)));
     let two = PlotOptions {
         policies: vec!["cellular".into()],
         ..svg_options()
