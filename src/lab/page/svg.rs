@@ -1,7 +1,7 @@
 //! A drawing as SVG in a page: in the page's colours, with series that it can hide and areas that show values.
 
 use super::html::escaped;
-use crate::lab::plot::canvas::{Align, Canvas, Mark, Point, Rect, TextMark};
+use crate::lab::plot::canvas::{Align, Canvas, CanvasMark, Point, Rect, TextMark};
 use crate::lab::plot::style::{INK, Rgb, untinted};
 
 /// The SVG of a figure. The name is what screen readers read.
@@ -56,19 +56,19 @@ fn rect(area: &Rect, rest: &str) -> String {
     )
 }
 
-fn mark_svg(mark: &Mark) -> String {
+fn mark_svg(mark: &CanvasMark) -> String {
     match mark {
-        Mark::Line(points, rgb, width) => format!(
+        CanvasMark::Line(points, rgb, width) => format!(
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"/>\n",
             coordinates(points),
             color(*rgb)
         ),
-        Mark::Area(points, rgb) => format!(
+        CanvasMark::Area(points, rgb) => format!(
             "<polygon points=\"{}\" fill=\"{}\"/>\n",
             coordinates(points),
             color(*rgb)
         ),
-        Mark::Text(text) => text_svg(text),
+        CanvasMark::Text(text) => text_svg(text),
     }
 }
 

@@ -397,7 +397,7 @@ fn group_name(row: &SeriesRow<'_>) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plot::canvas::Mark;
+    use crate::lab::plot::canvas::CanvasMark;
 
     #[test]
     fn bars_stand_beside_each_other_as_high_as_their_values() {
@@ -422,8 +422,8 @@ mod tests {
         }
         .draw();
         let heights = |canvas: &Canvas| -> Vec<f64> {
-            let area = |mark: &Mark| {
-                let Mark::Area(points, _) = mark else {
+            let area = |mark: &CanvasMark| {
+                let CanvasMark::Area(points, _) = mark else {
                     return None;
                 };
                 Some(

@@ -99,7 +99,7 @@ pub struct TextMark {
 
 /// What a picture format has to draw: a line with its colour and width, an area with its colour, or a text.
 #[derive(Clone, Debug)]
-pub enum Mark {
+pub enum CanvasMark {
     Line(Vec<Point>, Rgb, f64),
     Area(Vec<Point>, Rgb),
     Text(TextMark),
@@ -128,7 +128,7 @@ pub struct Canvas {
     pub width: f64,
     pub height: f64,
     /// The marks in the order in which they are drawn. Later ones cover earlier ones.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<CanvasMark>,
     /// The marks of each series, in the order of the marks. Only pages use groups and spots.
     pub groups: Vec<SeriesMarks>,
     pub spots: Vec<Spot>,
@@ -183,7 +183,7 @@ impl Canvas {
     pub fn line(&mut self, points: &[Point], stroke: Stroke) {
         for piece in dash(points, stroke.dash) {
             self.marks
-                .push(Mark::Line(piece, stroke.color, stroke.width));
+                .push(CanvasMark::Line(piece, stroke.color, stroke.width));
         }
     }
 
@@ -195,7 +195,8 @@ impl Canvas {
     }
 
     pub fn fill(&mut self, rect: &Rect, color: Rgb) {
-        self.marks.push(Mark::Area(rect.corners().to_vec(), color));
+        self.marks
+            .push(CanvasMark::Area(rect.corners().to_vec(), color));
     }
 
     pub fn border(&mut self, rect: &Rect, stroke: Stroke) {
@@ -218,7 +219,7 @@ impl Canvas {
     fn marker_area(&mut self, (x, y): Point, style: &Style, radius: f64, color: Rgb) {
         let corners = style.marker.outline(radius);
         let points = corners.map(|(right, down)| (x + right, y + down)).collect();
-        self.marks.push(Mark::Area(points, color));
+        self.marks.push(CanvasMark::Area(points, color));
     }
 
     /// What a label in the rectangle would hide of the marks from number `first` on. The cost is a distance: for lines the
@@ -230,18 +231,18 @@ impl Canvas {
             .sum()
     }
 
-    fn hidden_of(&self, mark: &Mark, rect: &Rect) -> f64 {
+    fn hidden_of(&self, mark: &CanvasMark, rect: &Rect) -> f64 {
         const AREA: f64 = 200.0;
         /// Two texts at one place are both unreadable.
         const TEXT: f64 = 2000.0;
         match mark {
-            Mark::Line(points, ..) => points
+            CanvasMark::Line(points, ..) => points
                 .windows(2)
                 .filter_map(|pair| clip_segment(pair[0], pair[1], rect))
                 .map(|(from, to)| (to.0 - from.0).hypot(to.1 - from.1))
                 .sum(),
             // The area belongs to a marker, or to another label.
-            Mark::Area(points, _) => {
+            CanvasMark::Area(points, _) => {
                 let is_crossed = points
                     .windows(2)
                     .any(|pair| clip_segment(pair[0], pair[1], rect).is_some());
@@ -251,7 +252,7 @@ impl Canvas {
                     0.0
                 }
             }
-            Mark::Text(text) => {
+            CanvasMark::Text(text) => {
                 if self.extent(text).overlaps(rect) {
                     TEXT
                 } else {
@@ -281,7 +282,7 @@ impl Canvas {
     pub fn text(&mut self, words: impl AsRef<str>, at: Point, size: f64, align: Align, color: Rgb) {
         let words = printable(words.as_ref()).replace(['\n', '\t'], " ");
         if !words.is_empty() {
-            self.marks.push(Mark::Text(TextMark {
+            self.marks.push(CanvasMark::Text(TextMark {
                 words,
                 at,
                 size,

@@ -55,7 +55,7 @@ struct Schedule {
 }
 
 /// What the schedules of a figure share.
-struct Scale {
+struct GanttScale {
     /// The nanoseconds of the time axis's unit.
     unit: f64,
     largest_batch: u64,
@@ -87,7 +87,7 @@ fn draw(mut schedules: Vec<Schedule>, end: u64, options: &PlotOptions) -> Drawin
     let rows = Axis::bins("", [0.0, 1.0], Vec::new());
     let [time, rows] = options.axes([time, rows], [1.0 / unit, 1.0])?;
     let batches = schedules.iter().flat_map(|s| &s.tasks);
-    let scale = Scale {
+    let scale = GanttScale {
         unit,
         largest_batch: batches.map(|task| task.batch).max().unwrap_or(1),
     };
@@ -286,7 +286,7 @@ impl Schedule {
         }
     }
 
-    fn draw(&self, canvas: &mut Canvas, panel: &PlotPanel, scale: &Scale) {
+    fn draw(&self, canvas: &mut Canvas, panel: &PlotPanel, scale: &GanttScale) {
         for (i, request) in self.requests.iter().enumerate() {
             self.draw_request(canvas, panel, scale, i, request);
         }
@@ -316,7 +316,7 @@ impl Schedule {
         &self,
         canvas: &mut Canvas,
         panel: &PlotPanel,
-        scale: &Scale,
+        scale: &GanttScale,
         number: usize,
         request: &RequestLine,
     ) {
@@ -359,7 +359,7 @@ impl Schedule {
         &self,
         canvas: &mut Canvas,
         panel: &PlotPanel,
-        scale: &Scale,
+        scale: &GanttScale,
         lane: Lane,
         area: &Rect,
     ) {
@@ -380,7 +380,7 @@ impl Schedule {
     }
 }
 
-impl Scale {
+impl GanttScale {
     /// The horizontal place of a time, within the panel.
     fn place(&self, panel: &PlotPanel, ns: u64) -> f64 {
         let time = (ns as f64 / self.unit).clamp(panel.x.low, panel.x.high);
@@ -466,7 +466,7 @@ fn read_tasks(series: &Series<'_>, point: &str) -> Result<Vec<TaskBar>> {
 mod tests {
     use super::*;
     use crate::base::units::RequestId;
-    use crate::lab::plot::canvas::Mark;
+    use crate::lab::plot::canvas::CanvasMark;
 
     /// The heights of bars and the texts in a drawing of tasks that take this long.
     fn draw_tasks(ns: u64) -> (Vec<f64>, Vec<String>) {
@@ -495,10 +495,10 @@ mod tests {
         let mut texts = Vec::new();
         for mark in canvas.marks {
             match mark {
-                Mark::Area(corners, color) if color == tint(INK, 0.3) => {
+                CanvasMark::Area(corners, color) if color == tint(INK, 0.3) => {
                     bars.push(corners[2].1 - corners[0].1);
                 }
-                Mark::Text(text) => texts.push(text.words),
+                CanvasMark::Text(text) => texts.push(text.words),
                 _ => {}
             }
         }

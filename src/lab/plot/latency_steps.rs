@@ -44,7 +44,7 @@ struct Course<'s> {
 }
 
 /// The point at which a policy's latency passes the SLO.
-struct Pass {
+struct SloPass {
     style: Style,
     /// The last request of the first group above the SLO.
     request: f64,
@@ -185,7 +185,7 @@ impl CoursePanel<'_> {
     }
 
     /// The points at which policies pass the SLO, in the order of the requests.
-    fn passes(&self, slo: f64) -> Vec<Pass> {
+    fn passes(&self, slo: f64) -> Vec<SloPass> {
         let mut passes = Vec::new();
         for course in &self.courses {
             let Some((request, step)) = course.first_above(slo) else {
@@ -193,7 +193,7 @@ impl CoursePanel<'_> {
             };
             let before = step.checked_sub(1);
             let rate_before = before.map(|before| course.load[before].1.round());
-            passes.push(Pass {
+            passes.push(SloPass {
                 style: course.series.style,
                 request,
                 rate_before,
@@ -215,7 +215,7 @@ fn draw_right_axis(canvas: &mut Canvas, loads: &PlotPanel) {
 }
 
 /// Marks where policies pass the SLO, each with the load of the step before.
-fn draw_passes(canvas: &mut Canvas, panel: &PlotPanel, passes: Vec<Pass>, slo: f64) {
+fn draw_passes(canvas: &mut Canvas, panel: &PlotPanel, passes: Vec<SloPass>, slo: f64) {
     const GAP: f64 = 8.0;
     let mut labelled = None;
     for pass in passes {

@@ -369,7 +369,7 @@ fn half_width(interval: Option<[f64; 2]>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plot::canvas::Mark;
+    use crate::lab::plot::canvas::CanvasMark;
     use crate::lab::plot::face::Face;
     use crate::lab::plot::layout::{PanelPlan, draw_figure};
     use crate::lab::plot::options::PlotOptions;
@@ -406,7 +406,7 @@ mod tests {
         }
     }
 
-    fn draw(curves: &[&[(f64, f64, bool)]]) -> (PlotPanel, Vec<Mark>) {
+    fn draw(curves: &[&[(f64, f64, bool)]]) -> (PlotPanel, Vec<CanvasMark>) {
         let (mut canvas, panel) = empty(10.0);
         canvas.marks.clear();
         let mut all = Vec::new();
@@ -429,9 +429,9 @@ mod tests {
         let mut areas = 0;
         for mark in &marks {
             match mark {
-                Mark::Line(points, ..) => lines.push(points),
-                Mark::Area(..) => areas += 1,
-                Mark::Text(_) => {}
+                CanvasMark::Line(points, ..) => lines.push(points),
+                CanvasMark::Area(..) => areas += 1,
+                CanvasMark::Text(_) => {}
             }
         }
         assert_eq!(*lines[0], [panel.at(2.0, 0.5), panel.at(4.0, 1.0)]);
@@ -468,7 +468,7 @@ mod tests {
         ]);
         let mut heights = Vec::new();
         for mark in &marks {
-            if let Mark::Area(points, _) = mark {
+            if let CanvasMark::Area(points, _) = mark {
                 let lowest = points.iter().map(|(_, y)| *y).fold(f64::MIN, f64::max);
                 let highest = points.iter().map(|(_, y)| *y).fold(f64::MAX, f64::min);
                 heights.push(lowest - highest);

@@ -9,7 +9,7 @@ use krilla::paint::{Fill, FillRule, LineCap, LineJoin, Stroke};
 use krilla::surface::Surface;
 use krilla::text::{Font, GlyphId, KrillaGlyph};
 
-use super::canvas::{Align, Canvas, Mark, Point, TextMark};
+use super::canvas::{Align, Canvas, CanvasMark, Point, TextMark};
 use super::face::Face;
 use super::style::Rgb;
 use crate::base::error::{Error, Result};
@@ -28,9 +28,11 @@ pub fn pdf(canvas: &Canvas) -> Result<Vec<u8>> {
     surface.push_transform(&Transform::from_scale(unit, unit));
     for mark in &canvas.marks {
         match mark {
-            Mark::Line(points, color, width) => draw_line(&mut surface, points, *color, *width),
-            Mark::Area(points, color) => draw_area(&mut surface, points, *color),
-            Mark::Text(text) => write_text(&mut surface, text, &font, face),
+            CanvasMark::Line(points, color, width) => {
+                draw_line(&mut surface, points, *color, *width)
+            }
+            CanvasMark::Area(points, color) => draw_area(&mut surface, points, *color),
+            CanvasMark::Text(text) => write_text(&mut surface, text, &font, face),
         }
     }
     surface.pop();

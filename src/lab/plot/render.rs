@@ -7,7 +7,7 @@ use plotters::style::{
     Color, FontDesc, FontFamily, FontStyle, FontTransform, ShapeStyle, TextStyle,
 };
 
-use super::canvas::{Align, Canvas, Mark, Point, TextMark};
+use super::canvas::{Align, Canvas, CanvasMark, Point, TextMark};
 use super::face::Face;
 use super::look::Length;
 use super::style::{PAPER, Rgb};
@@ -128,7 +128,7 @@ fn paint<B: DrawingBackend>(
         .map_err(failed)?;
     for mark in &canvas.marks {
         match mark {
-            Mark::Line(points, color, width) => {
+            CanvasMark::Line(points, color, width) => {
                 let style = rgb(*color).stroke_width((width * unit).round().max(1.0) as u32);
                 let mut path: Vec<(i32, i32)> =
                     points.iter().map(|point| pixel(*point, unit)).collect();
@@ -137,12 +137,12 @@ fn paint<B: DrawingBackend>(
                     painter.draw_path(path, &style).map_err(failed)?;
                 }
             }
-            Mark::Area(points, color) => {
+            CanvasMark::Area(points, color) => {
                 let style = ShapeStyle::from(rgb(*color)).filled();
                 let corners = points.iter().map(|point| pixel(*point, unit));
                 painter.fill_polygon(corners, &style).map_err(failed)?;
             }
-            Mark::Text(words) => text(&mut painter, words)?,
+            CanvasMark::Text(words) => text(&mut painter, words)?,
         }
     }
     painter.present().map_err(failed)

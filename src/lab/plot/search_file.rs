@@ -24,16 +24,16 @@ const COLUMNS: [&str; 12] = [
 ];
 
 /// A column with what a search looks for, and the label of its axis.
-type Answer = (&'static str, &'static str);
+type AnswerColumn = (&'static str, &'static str);
 
-const RATE: Answer = ("knee_rps", "Highest rate (requests/s)");
-const FEWEST: Answer = ("workers", "Fewest workers");
+const RATE: AnswerColumn = ("knee_rps", "Highest rate (requests/s)");
+const FEWEST: AnswerColumn = ("workers", "Fewest workers");
 
 /// A file of a search.
 pub struct SearchFile {
     pub file: &'static str,
     /// The columns of which a file has one.
-    answers: &'static [Answer],
+    answers: &'static [AnswerColumn],
     /// The command that writes the file.
     pub command: &'static str,
 }
@@ -100,7 +100,7 @@ impl SearchFile {
     }
 
     /// The column with the answers that the table has.
-    fn answer_column(&self, table: &CsvTable, path: &Path) -> Result<Answer> {
+    fn answer_column(&self, table: &CsvTable, path: &Path) -> Result<AnswerColumn> {
         for answer in self.answers {
             if table.file.names().any(|name| name == answer.0) {
                 return Ok(*answer);

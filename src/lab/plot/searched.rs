@@ -21,16 +21,16 @@ use crate::lab::results::sweep_keys::{self, Swept, distinct};
 const LIMITED: &str = "limited (see caveat)";
 
 /// A row of a search's file, and its folder.
-struct Answer<'i> {
+struct SearchAnswer<'i> {
     folder: &'i ResultsFolder,
     row: SearchRow,
 }
 
 /// What a search has found for the chosen policies.
-struct Answers<'i> {
+struct SearchAnswers<'i> {
     inputs: &'i PlotInputs,
     options: &'i PlotOptions,
-    rows: Vec<Answer<'i>>,
+    rows: Vec<SearchAnswer<'i>>,
     /// The label of the answers' axis.
     label: &'static str,
 }
@@ -87,12 +87,12 @@ impl SearchFile {
         &self,
         inputs: &'i PlotInputs,
         options: &'i PlotOptions,
-    ) -> Result<Answers<'i>, Undrawn> {
-        let mut rows: Vec<Answer<'i>> = Vec::new();
+    ) -> Result<SearchAnswers<'i>, Undrawn> {
+        let mut rows: Vec<SearchAnswer<'i>> = Vec::new();
         let mut label = "";
         for folder in &inputs.folders {
             if let Some((found, axis_label)) = self.read(&folder.results.path)? {
-                rows.extend(found.into_iter().map(|row| Answer { folder, row }));
+                rows.extend(found.into_iter().map(|row| SearchAnswer { folder, row }));
                 label = axis_label;
             }
         }
@@ -108,7 +108,7 @@ impl SearchFile {
         let chosen = names::chosen("--policies", &options.policies, &known)?;
         rows.retain(|one| chosen.contains(&one.row.policy.as_str()));
         rows.sort_by_key(|one| order.iter().position(|policy| *policy == one.row.policy));
-        Ok(Answers {
+        Ok(SearchAnswers {
             inputs,
             options,
             rows,
@@ -117,7 +117,7 @@ impl SearchFile {
     }
 }
 
-impl Answers<'_> {
+impl SearchAnswers<'_> {
     fn swept_keys(&self) -> Vec<&str> {
         let keys = self
             .rows
@@ -254,7 +254,7 @@ impl Answers<'_> {
     }
 
     /// The name of an answer's curve: the policy with the other swept keys and, of several folders, the folder.
-    fn curve_name(&self, one: &Answer<'_>, key: &str) -> String {
+    fn curve_name(&self, one: &SearchAnswer<'_>, key: &str) -> String {
         let look = &self.options.look;
         let others: Vec<Swept> = one
             .row

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lab::plot::axis::AxisRange;
-use crate::lab::plot::canvas::{Align, Mark, TextMark};
+use crate::lab::plot::canvas::{Align, CanvasMark, TextMark};
 use crate::lab::plot::look::{Legend, Scale};
 
 fn texts(canvas: &Canvas) -> Vec<&TextMark> {
@@ -10,7 +10,7 @@ fn texts(canvas: &Canvas) -> Vec<&TextMark> {
         .marks
         .iter()
         .filter_map(|mark| {
-            if let Mark::Text(text) = mark {
+            if let CanvasMark::Text(text) = mark {
                 Some(text)
             } else {
                 None
@@ -295,7 +295,7 @@ fn names_and_their_order_are_those_asked_for() {
             .iter()
             .find(|group| group.series == of && group.key.is_some())
             .unwrap();
-        let Mark::Area(_, color) = canvas.marks[group.marks.end - 2] else {
+        let CanvasMark::Area(_, color) = canvas.marks[group.marks.end - 2] else {
             panic!("the marker comes before the label")
         };
         color

@@ -1,7 +1,7 @@
 //! Figures of sweeps, searches and classes.
 
 use super::*;
-use crate::lab::plot::canvas::Mark;
+use crate::lab::plot::canvas::CanvasMark;
 
 fn drawn(kind: FigureKind, path: &Path, options: &PlotOptions) -> Result<Canvas> {
     kind.draw(&PlotInputs::open(&[path])?, options)
@@ -9,8 +9,8 @@ fn drawn(kind: FigureKind, path: &Path, options: &PlotOptions) -> Result<Canvas>
 }
 
 fn words(canvas: &Canvas) -> Vec<String> {
-    let text = |mark: &Mark| {
-        if let Mark::Text(text) = mark {
+    let text = |mark: &CanvasMark| {
+        if let CanvasMark::Text(text) = mark {
             Some(text.words.clone())
         } else {
             None
