@@ -41,7 +41,7 @@ impl Error {
         Error::Input(lines.join("\n"))
     }
 
-    /// About a file or folder, or something in it.
+    /// A mistake in a file or folder, or in something in it.
     pub fn at(path: &Path, what: impl Display) -> Self {
         Error::Input(format!("{}: {what}", path.display()))
     }
@@ -54,7 +54,8 @@ impl Error {
         Error::Failed(format!("{}: cannot be written: {cause}", path.display()))
     }
 
-    fn rewritten(mut self, words: impl FnOnce(&str) -> String) -> Error {
+    /// The error with another message, made of the present one.
+    fn rewrite(mut self, words: impl FnOnce(&str) -> String) -> Error {
         if let Error::Input(message) | Error::Failed(message) | Error::Incomplete(message) =
             &mut self
         {
@@ -63,6 +64,7 @@ impl Error {
         self
     }
 
+    /// The exit code of a program that ends with this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Input(_) => 2,
@@ -72,32 +74,36 @@ impl Error {
     }
 }
 
-/// `refuse_if(a > b, || format!("a: {a} is more than b ({b})"))?`.
+/// Returns an error if something is wrong: `refuse_if(a > b, || format!("a: {a} is more than b ({b})"))?`.
 pub fn refuse_if<E>(wrong: bool, error: impl FnOnce() -> E) -> Result<(), E> {
     if wrong { Err(error()) } else { Ok(()) }
 }
 
-/// `; did you mean workers?` if a known name is similar, else nothing.
+/// The question `; did you mean workers?` if a known name is similar, otherwise an empty text.
 pub fn nearest(name: &str, known: &[&str]) -> String {
     let nearest = known
         .iter()
         .map(|candidate| (strsim::levenshtein(name, candidate), candidate))
         .min();
     let similar = nearest.filter(|(distance, _)| *distance <= 1 + name.len() / 4);
-    similar.map_or(String::new(), |(_, candidate)| {
-        format!("; did you mean {candidate}?")
-    })
+    match similar {
+        Some((_, candidate)) => format!("; did you mean {candidate}?"),
+        None => String::new(),
+    }
 }
 
-/// For a terminal or a figure, with a replacement character for each control character, which texts of files may have.
-/// Line breaks and tabs stay.
+/// A text for a terminal or a figure: each control character, which texts of files may have, becomes a replacement
+/// character. Line breaks and tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    let harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if text.contains(harmful) {
-        text.replace(harmful, "\u{fffd}").into()
+    if text.contains(is_harmful) {
+        text.replace(is_harmful, "\u{fffd}").into()
     } else {
         text.into()
     }
+}
+
+fn is_harmful(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t'
 }
 
 /// Adds context to an error.
@@ -111,10 +117,10 @@ pub trait Context<T> {
 
 impl<T> Context<T> for Result<T> {
     fn within(self, place: impl Display) -> Result<T> {
-        self.map_err(|error| error.rewritten(|message| format!("{place}: {message}")))
+        self.map_err(|error| error.rewrite(|message| format!("{place}: {message}")))
     }
 
     fn or_way_out(self, way: impl Display) -> Result<T> {
-        self.map_err(|error| error.rewritten(|message| format!("{message}, or {way}")))
+        self.map_err(|error| error.rewrite(|message| format!("{message}, or {way}")))
     }
 }

@@ -14,7 +14,7 @@ use crate::base::memory::bounded;
 /// leaves there can be deleted.
 pub const PARTIAL: &str = ".partial";
 
-/// What a file holds; gzip is unpacked.
+/// The contents of a file, unpacked if it is compressed with gzip.
 pub fn unpacked<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
     let mut input = BufReader::with_capacity(1 << 16, input);
     // An error shows again when the rest is read.
@@ -41,7 +41,8 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<
     written.map_err(|cause| Error::unwritable(path, &cause))
 }
 
-/// As [`write_whole`], at a path that the user has typed: follows links, and writes directly to pipes and the like.
+/// Writes a file, as [`write_whole`], at a path that the user has typed: follows links, and writes directly to pipes and
+/// the like.
 pub fn write_typed(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     if !is_no_file(path) {
         return write_whole(&place_of(path)?, fill);
@@ -99,31 +100,33 @@ fn folder_of(path: &Path) -> Result<&Path> {
     Ok(folder)
 }
 
-/// A new file for the contents of one in `folder`: in the results' folder for such files, else beside it. It is removed
-/// unless it is renamed.
+/// A new file for the contents of one in `folder`: in the results' folder for such files, or else in the same folder. It is
+/// removed unless it is renamed.
 fn create_partial(folder: &Path) -> io::Result<NamedTempFile> {
-    let is_folder = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     // A point's folder lies two levels below the results.
     let within = folder
         .ancestors()
         .take(3)
         .map(|above| above.join(PARTIAL))
-        .find(is_folder);
-    // With the permissions of other files; those of temporary files are the user's only.
-    let create = |path: &Path| File::options().write(true).create_new(true).open(path);
+        .find(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()));
+    // The file has the permissions of other files; those of temporary files are the user's only.
     Builder::new()
         .prefix(PARTIAL)
-        .make_in(within.as_deref().unwrap_or(folder), create)
+        .make_in(within.as_deref().unwrap_or(folder), |path| {
+            File::options().write(true).create_new(true).open(path)
+        })
 }
 
 /// A folder's name for any text: letters, digits, space and `. _ - + ( ) = ,` stay, all else becomes `_`, and so do
 /// names of dots only, which are other folders' names.
 pub fn folder_name(name: &str) -> String {
     let only_dots = name.chars().all(|c| c == '.');
-    let stays = |c: char| c.is_ascii_alphanumeric() || " ._-+()=,".contains(c) && !only_dots;
-    name.chars()
-        .map(|c| if stays(c) { c } else { '_' })
-        .collect()
+    let mut folder = String::with_capacity(name.len());
+    for c in name.chars() {
+        let stays = c.is_ascii_alphanumeric() || (" ._-+()=,".contains(c) && !only_dots);
+        folder.push(if stays { c } else { '_' });
+    }
+    folder
 }
 
 #[cfg(test)]

@@ -7,21 +7,21 @@ use std::io::{self, Read};
 
 use crate::base::error::{Error, Result};
 
-/// In bytes, without swapping, and within the limit of a container; `None` if unknown.
+/// The bytes that are free without swapping and within the limit of a container; `None` if unknown.
 pub fn free() -> Option<u128> {
-    let said = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = said
+    let report = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = report
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kibibytes: u128 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    // "max" is no limit.
+    // The text "max" means that there is no limit.
     let limit = fs::read_to_string("/sys/fs/cgroup/memory.max")
         .ok()
         .and_then(|limit| limit.trim().parse().ok());
     Some(limit.unwrap_or(u128::MAX).min(kibibytes * 1024))
 }
 
-/// Fails if that many bytes are not free. `what` has the need, as in `requests = 9`; `instead` is the way out.
+/// Fails if these bytes are not free. `what` is what needs them, such as `requests = 9`; `instead` is the way out.
 pub fn require(bytes: u128, what: impl Display, instead: &str) -> Result<()> {
     match free() {
         Some(free) if free < bytes => {
@@ -38,8 +38,8 @@ pub fn gibibytes(bytes: u128) -> String {
     format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
-/// Text that is read to its end, which a device such as /dev/zero does not have: fails beyond a quarter of the free
-/// memory, and at a line beyond 256 MiB.
+/// Limits what is read of a text to a quarter of the free memory, and a line to 256 MiB: a device such as /dev/zero has no
+/// end.
 pub fn bounded(input: impl Read) -> impl Read {
     let left = free().map_or(u64::MAX, |free| (free / 4).try_into().unwrap_or(u64::MAX));
     Bounded {

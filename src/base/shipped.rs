@@ -17,7 +17,7 @@ static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/traces");
 
 /// Persistent kernels on an H100, and cuDNN's: what GRNN's claims are compared with.
 pub const GRNN_MEASURED: &str = "results/reference/gpu/measured.csv";
-/// The CPU backend beside other systems.
+/// The CPU backend compared with other systems.
 pub const PEERS: &str = "results/reference/peers.txt";
 
 static MEASUREMENTS: [(&str, &[u8]); 2] = [
@@ -28,7 +28,7 @@ static MEASUREMENTS: [(&str, &[u8]); 2] = [
     (PEERS, include_bytes!("../../results/reference/peers.txt")),
 ];
 
-/// Decides where a name is looked up.
+/// The kinds of built-in files, which decide where a name is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shipped {
     Scenario,
@@ -40,7 +40,7 @@ pub enum Shipped {
 
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltIn {
-    /// Its path below the folder of its kind, without the ending: `batchmaker/fig7a`.
+    /// The path below the folder of its kind, without the ending: `batchmaker/fig7a`.
     pub name: &'static str,
     pub text: &'static str,
 }
@@ -57,7 +57,7 @@ impl Shipped {
         }
     }
 
-    /// In the order of the names.
+    /// All built-in files of this kind, in the order of their names.
     pub fn all(self) -> Vec<BuiltIn> {
         let (top, tree) = if self == Shipped::Trace {
             ("traces/", &TRACES)
@@ -69,13 +69,14 @@ impl Shipped {
         let mut found = Vec::new();
         let mut folders = vec![tree];
         while let Some(folder) = folders.pop() {
-            // Files of devices and language models are TOML too, but not scenarios.
-            let others = |path: &Path| path.ends_with("devices") || path.ends_with("llms");
-            folders.extend(
-                folder
-                    .dirs()
-                    .filter(|one| self != Shipped::Scenario || !others(one.path())),
-            );
+            for inner in folder.dirs() {
+                // Files of devices and language models are TOML too, but not scenarios.
+                let has_others =
+                    inner.path().ends_with("devices") || inner.path().ends_with("llms");
+                if self != Shipped::Scenario || !has_others {
+                    folders.push(inner);
+                }
+            }
             found.extend(folder.files().filter_map(|file| {
                 let name = file
                     .path()
@@ -97,11 +98,11 @@ impl Shipped {
         PathBuf::from(format!("{folder}{name}{ending}"))
     }
 
-    /// The file on disk, else the built-in file of this path, else the only one whose name ends like this: `fig7a` and
+    /// The file on disk, or else the built-in file of this path, or else the only one whose name ends like this: `fig7a` and
     /// `batchmaker/fig7a` are `scenarios/batchmaker/fig7a.toml`.
     ///
     /// # Errors
-    /// If there is none, or if several names end like this.
+    /// There is no such file, or several names end like this.
     pub fn find(self, given: &Path) -> Result<PathBuf> {
         let on_disk = fs::metadata(given);
         if on_disk.as_ref().is_ok_and(|found| !found.is_dir()) {
@@ -157,7 +158,7 @@ impl Shipped {
 }
 
 impl BuiltIn {
-    /// The first sentence of its first comment.
+    /// The first sentence of the file's first comment.
     pub fn about(&self) -> String {
         let comment = self.text.lines().map_while(|line| line.strip_prefix("# "));
         let text = comment.collect::<Vec<_>>().join(" ");
@@ -181,20 +182,20 @@ pub fn within_repository(path: &Path) -> Option<PathBuf> {
     Some(plain)
 }
 
+/// The contents of a built-in file.
 fn content(path: &Path) -> Option<&'static [u8]> {
     let path = within_repository(path)?;
-    let of =
-        |(folder, tree): (&str, &'static Dir<'_>)| tree.get_file(path.strip_prefix(folder).ok()?);
-    let listed = [("scenarios", &SCENARIOS), ("traces", &TRACES)]
-        .into_iter()
-        .find_map(of);
-    let measured = || {
-        MEASUREMENTS
-            .iter()
-            .find(|(name, _)| path == Path::new(name))
-            .map(|(_, text)| *text)
-    };
-    listed.map(include_dir::File::contents).or_else(measured)
+    for (folder, tree) in [("scenarios", &SCENARIOS), ("traces", &TRACES)] {
+        if let Ok(below) = path.strip_prefix(folder)
+            && let Some(file) = tree.get_file(below)
+        {
+            return Some(file.contents());
+        }
+    }
+    let (_, text) = MEASUREMENTS
+        .iter()
+        .find(|(name, _)| path == Path::new(name))?;
+    Some(text)
 }
 
 /// Whether a path means a built-in file: there is one, and none on disk.
@@ -223,8 +224,10 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     bounded(open(path)?).read_to_end(&mut bytes).map(|_| bytes)
 }
 
+/// The text of a file, on disk or built in.
+///
 /// # Errors
-/// Names the file.
+/// The file cannot be read; the message names it.
 pub fn text(path: &Path) -> Result<String> {
     let mut text = String::new();
     let read = open(path).and_then(|file| bounded(file).read_to_string(&mut text));

@@ -28,18 +28,18 @@ impl Nanos {
         Nanos(whole.saturating_add((nanos - whole as f64 >= 0.5).into()))
     }
 
-    /// As [`Nanos::rounded`].
+    /// The nearest number of nanoseconds, rounded as by [`Nanos::rounded`].
     #[inline]
     pub fn from_secs_f64(seconds: f64) -> Self {
         Nanos::rounded(seconds * 1e9)
     }
 
-    /// For plots and summaries only.
+    /// The time in seconds, for plots and summaries only.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// For plots and summaries only.
+    /// The time in milliseconds, for plots and summaries only.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
@@ -62,7 +62,7 @@ impl Nanos {
     /// Parses a time with its unit: `2ms`, `1.5s`, `250us`, `40ns`.
     ///
     /// # Errors
-    /// A missing or unknown unit, or an invalid or negative number; says what is allowed.
+    /// The unit is missing or unknown, or the number invalid or negative; the message says what is allowed.
     pub fn parse(text: &str) -> Result<Nanos, String> {
         let text = text.trim();
         let split = text
@@ -170,7 +170,7 @@ pub fn nanos_or_time<'de, D: Deserializer<'de>, T: From<Nanos>>(
 }
 
 impl fmt::Display for Nanos {
-    /// With the largest unit that keeps the number at 1 or above: `1.25ms`, `40ns`.
+    /// Writes the time with the largest unit that keeps the number at 1 or above: `1.25ms`, `40ns`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scale, unit) = match self.0 {
             0..1_000 => (1.0, "ns"),
@@ -188,7 +188,7 @@ impl fmt::Display for Nanos {
 pub struct Rate(pub f64);
 
 impl fmt::Display for Rate {
-    /// As short as possible without loss: `5000`, `0.5`. Names the result folder of a rate.
+    /// Writes the rate as short as possible without loss: `5000`, `0.5`. Folders of results have these names.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }

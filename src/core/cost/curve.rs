@@ -6,17 +6,19 @@ use std::sync::Arc;
 
 use crate::base::units::Nanos;
 
-/// Linear between points, flat below the first. Above the last it follows the line of the last two points, or is
-/// proportional if there is only one; never below zero. In integers, rounded half up: the same on every platform.
+/// A curve is linear between points and flat below the first. Above the last it follows the line of the last two points, or
+/// is proportional if there is only one; it is never below zero. Times are computed in integers and rounded half up, so that
+/// they are the same on every platform.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// Batch and ns, ascending, no batch twice.
+    /// Batches and their times in ns, ascending; each batch is there once.
     points: Vec<(u32, u64)>,
-    /// Shared by clones, of which each policy has many.
+    /// The times of batches up to [`TABULATED`]. Clones share them, since each policy has many.
     small: Arc<[Nanos]>,
     preferred: u32,
 }
 
+/// The least time of a batch and of a member in any batch: bounds of latency and throughput.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Best {
     pub time: Nanos,
@@ -40,10 +42,11 @@ impl Best {
     }
 }
 
+/// The largest batch whose time is computed beforehand.
 const TABULATED: u32 = 2048;
 
 impl Curve {
-    /// Of a time in ns by batch. `None` without points, or with a batch of 0.
+    /// The curve through times in ns by batch; `None` without points, or with a batch of 0.
     pub fn new(points: BTreeMap<u32, u64>) -> Option<Curve> {
         let points: Vec<(u32, u64)> = points.into_iter().collect();
         points.first().filter(|(batch, _)| *batch > 0)?;
@@ -76,21 +79,28 @@ impl Curve {
         Nanos(self.points.iter().map(|(_, time)| *time).min().unwrap_or(0))
     }
 
-    /// Batches with points; outside, times are extrapolated.
+    /// The batches with points; outside of them times are extrapolated.
     pub fn measured(&self) -> RangeInclusive<u32> {
-        let batch = |point: Option<&(u32, u64)>| point.map_or(0, |(batch, _)| *batch);
-        batch(self.points.first())..=batch(self.points.last())
+        match &self.points[..] {
+            [] => 0..=0,
+            [(only, _)] => *only..=*only,
+            [(first, _), .., (last, _)] => *first..=*last,
+        }
     }
 
     /// The first pair of batches of which the larger takes less time, beyond what measurements scatter.
     pub fn falls(&self) -> Option<(u32, u32)> {
-        let falls = |pair: &&[(u32, u64)]| (pair[1].1 as f64) < 0.95 * pair[0].1 as f64;
-        self.points
-            .windows(2)
-            .find(falls)
-            .map(|pair| (pair[0].0, pair[1].0))
+        for pair in self.points.windows(2) {
+            let (smaller, before) = pair[0];
+            let (larger, after) = pair[1];
+            if (after as f64) < 0.95 * before as f64 {
+                return Some((smaller, larger));
+            }
+        }
+        None
     }
 
+    /// The least times in batches up to `largest` and the largest measured one.
     pub fn best(&self, largest: u32) -> Best {
         // Times are rounded, so the best batch need not be a point: try all.
         let all =
@@ -124,16 +134,20 @@ pub(super) fn on_line([(before, from), (after, to)]: [(u32, u64); 2], at: u32) -
     )
 }
 
+/// The largest preferred batch.
 pub const LARGEST: u32 = 1024;
 
 /// The smallest power of two up to [`LARGEST`] whose doubling takes at least half as long again: above it batching
 /// gains little (DVABatch, section 3.2).
 pub fn preferred(time: impl Fn(u32) -> Nanos) -> u32 {
-    let fills = |batch: &u32| 2 * u128::from(time(2 * batch).0) >= 3 * u128::from(time(*batch).0);
-    (0..LARGEST.ilog2())
-        .map(|power| 1 << power)
-        .find(fills)
-        .unwrap_or(LARGEST)
+    for power in 0..LARGEST.ilog2() {
+        let batch = 1 << power;
+        let doubled = time(2 * batch);
+        if 2 * u128::from(doubled.0) >= 3 * u128::from(time(batch).0) {
+            return batch;
+        }
+    }
+    LARGEST
 }
 
 #[cfg(test)]

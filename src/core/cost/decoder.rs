@@ -1,4 +1,4 @@
-//! Times of a language model's iterations from a device's data sheet and the model's shape.
+//! The times of a language model's iterations from a device's data sheet and the model's shape.
 //!
 //! The matrices are read once and multiplied with all tokens, whichever takes longer; then attention reads the keys and
 //! values of the context. Attention's own products are left out: in a prompt of n tokens they are n / (12 · width) of the
@@ -10,18 +10,19 @@ use super::roofline::Roofline;
 use crate::base::units::Nanos;
 use crate::core::workload::transformer::Transformer;
 
-/// Kernels of a layer: two norms, queries to values, attention, its output, the two products after it, the function
+/// The kernels of a layer: two norms, queries to values, attention, its output, the two products after it, the function
 /// between them.
 const KERNELS: u64 = 8;
 
-/// In percent of a device's memory, for weights, keys and values; the rest is for activations (vLLM's default).
+/// The percentage of a device's memory for weights, keys and values. The rest is for activations (vLLM's default).
 const USED: u64 = 90;
 
+/// The iterations of a language model by the roofline of a device.
 #[derive(Clone, Debug)]
 pub struct DecoderRoofline {
     device: Arc<Roofline>,
     shape: Arc<Transformer>,
-    /// Reading all weights.
+    /// The time of reading all weights.
     weights: Nanos,
     launches: Nanos,
 }
@@ -36,7 +37,7 @@ impl DecoderRoofline {
         }
     }
 
-    /// Of one that feeds these tokens, and reads the keys and values of this context.
+    /// The time of an iteration that feeds these tokens, and reads the keys and values of this context.
     pub fn iteration(&self, tokens: u32, context: u32) -> Nanos {
         let products = self.device.products(tokens, self.shape.matrix_weights());
         let attention = self
@@ -47,37 +48,45 @@ impl DecoderRoofline {
             .saturating_add(attention)
     }
 
-    /// The tokens whose keys and values fit beside the weights. `given`: as many as the scenario asks for. Fails where there is
-    /// too little memory.
+    /// The tokens whose keys and values fit in memory next to the weights, or the number `given` by the scenario.
+    ///
+    /// # Errors
+    /// There is too little memory.
     pub fn kv_tokens(&self, given: Option<u64>) -> Result<Option<u64>, String> {
         let Some(memory) = self.device.memory() else {
             return Ok(given);
         };
-        let [weights, token] =
-            [self.shape.weights(), self.shape.kv_numbers()].map(|n| n * self.device.unit.bytes);
-        let (model, device) = (&self.shape.name, &self.device.name);
-        let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+        let number_bytes = self.device.unit.bytes;
+        let weights = self.shape.weights() * number_bytes;
+        let token = self.shape.kv_numbers() * number_bytes;
+        let model = &self.shape.name;
+        let device = &self.device.name;
         if let Some(tokens) = given {
             let needed = weights.saturating_add(tokens.saturating_mul(token));
-            return match needed <= memory {
-                true => Ok(given),
-                false => Err(format!(
-                    "device.kv_tokens: {tokens} tokens beside the weights of {model} take {}, and {device} has {}; give fewer",
-                    gb(needed),
-                    gb(memory)
-                )),
-            };
+            if needed <= memory {
+                return Ok(given);
+            }
+            return Err(format!(
+                "device.kv_tokens: {tokens} tokens beside the weights of {model} take {}, and {device} has {}; give fewer",
+                gigabytes(needed),
+                gigabytes(memory)
+            ));
         }
-        match (memory / 100 * USED).saturating_sub(weights) / token {
+        let usable = memory / 100 * USED;
+        match usable.saturating_sub(weights) / token {
             0 => Err(format!(
                 "the weights of {model} take {}, and {USED} % of the memory of {device} are {}; take another device or another \
                  precision (device.precision), or give device.kv_tokens to use all of it",
-                gb(weights),
-                gb(memory / 100 * USED)
+                gigabytes(weights),
+                gigabytes(usable)
             )),
             tokens => Ok(Some(tokens)),
         }
     }
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
 }
 
 #[cfg(test)]

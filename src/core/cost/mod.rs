@@ -20,16 +20,16 @@ use crate::core::workload::row_names::{GATHER, LAUNCH, TASK, WHOLE};
 /// The times of a device. By default only [`CostModel::cell`] takes time. [`table::TableCosts`] combines cost tables,
 /// rooflines and GRNN's model.
 pub trait CostModel: Send + Sync {
-    /// One run of a batched cell, whatever [`Step::times`].
+    /// The time of one run of a batched cell, whatever [`Step::times`] is.
     fn cell(&self, step: &Step) -> Nanos;
 
-    /// All [`Step::times`] runs. Overridden if a run costs less in a task of whole requests, or if a persistent kernel
-    /// does all runs.
+    /// The time of all [`Step::times`] runs. A device overrides it if a run costs less in a task of whole requests, or if a
+    /// persistent kernel does all runs.
     fn runs(&self, step: &Step, _: MemberKind) -> Runs {
         Runs::repeated(self.cell(step), step)
     }
 
-    /// One cost of a task beside the runs of its cells, by the number that [`Extra`] tells.
+    /// One cost of a task in addition to the runs of its cells. [`Extra`] says what is counted.
     fn extra(&self, _: Extra, _: u32) -> Nanos {
         Nanos::ZERO
     }
@@ -40,7 +40,7 @@ pub trait CostModel: Send + Sync {
         Nanos::ZERO
     }
 
-    /// Of a step after another cell type, whose weights have replaced its own in the caches.
+    /// The extra time of a step after another cell type, whose weights have replaced its own in the caches.
     fn switch(&self, _: &Step, _: MemberKind) -> Nanos {
         Nanos::ZERO
     }
@@ -51,17 +51,18 @@ pub trait CostModel: Send + Sync {
         Share::WHOLE
     }
 
-    /// Ascending batch sizes of the cell; empty if it runs any.
+    /// The batch sizes of the cell, ascending; empty if it runs any.
     fn batches(&self, _: CellId) -> &[u32] {
         &[]
     }
 
-    /// The tokens whose keys and values fit beside a language model's weights; `None` if unknown.
+    /// The tokens whose keys and values fit in memory next to a language model's weights; `None` if unknown.
     fn kv_tokens(&self) -> Option<u64> {
         None
     }
 }
 
+/// The time of all runs of a step, and how they are launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Runs {
     pub time: Nanos,
@@ -72,6 +73,7 @@ pub struct Runs {
 }
 
 impl Runs {
+    /// Runs that are launched one after another.
     pub fn repeated(one: Nanos, step: &Step) -> Runs {
         Runs {
             time: one.saturating_mul(u64::from(step.times)),
@@ -81,23 +83,25 @@ impl Runs {
     }
 }
 
+/// The costs of a task in addition to the runs of its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
-    /// Of every task, by batch size.
+    /// The overhead of every task, by batch size.
     Task,
-    /// From the submission to the earliest start on an idle worker, by batch size.
+    /// The time from the submission to the earliest start on an idle worker, by batch size.
     Launch,
-    /// Of the states, by batch size.
+    /// The time of gathering the states, by batch size.
     Gather,
-    /// Beginning and end of whole requests, by their number.
+    /// The time of beginning and ending whole requests, by their number.
     Requests,
 }
 
 impl Extra {
-    /// The names of its rows in a cost table, by variant.
+    /// The name of each variant's rows in a cost table.
     const ROWS: [&str; 4] = [TASK, LAUNCH, GATHER, WHOLE];
 }
 
+/// The kinds of [`Members`] that a task can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemberKind {
     Nodes,

@@ -14,32 +14,33 @@ use crate::core::workload::arrivals::LAST_ARRIVAL;
 use crate::core::workload::describe::mean_and_sd;
 use crate::core::workload::random::RandomSequence;
 
-/// How long tasks of a profile took, over time, and how much longer than their rows of the cost table. Its file is a CSV
-/// file `time_ns,size,factor,ns`.
+/// How long tasks of a profile took, over time, and how much longer than their rows of the cost table. It is read from a
+/// CSV file `time_ns,size,factor,ns`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoiseRecord {
     samples: Vec<NoiseSample>,
-    /// Samples without a gap.
+    /// The ranges of samples without a gap.
     stretches: Vec<Range<usize>>,
 }
 
 /// The shortest time without a task between two stretches: other work ran in between.
 const GAP: Nanos = Nanos(500_000_000);
 
-/// A task: from its start, the device did `work` in `took`.
+/// A task of the record: from its start on, the device did `work` in the time `took`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct NoiseSample {
-    /// Ascending from 0, without the gaps between stretches.
+    /// The start, ascending from 0, without the gaps between stretches.
     start: Nanos,
     took: Nanos,
-    /// The time of its row.
+    /// The time of the task's row.
     work: Nanos,
-    /// Of all samples before it.
+    /// The sum of `took` of all samples before this one.
     took_before: Nanos,
+    /// The sum of `work` of all samples before this one.
     work_before: Nanos,
 }
 
-/// A measured task: when it began, its time, and that over the time of its row.
+/// A measured task: when it began, how long it took, and this time over that of its row.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct MeasuredTask {
     #[serde(rename = "time_ns")]
@@ -50,17 +51,15 @@ pub struct MeasuredTask {
 }
 
 impl NoiseRecord {
-    /// Factors of a file are up to this and down to its inverse.
+    /// The largest factor of a file; the smallest is its inverse.
     const MOST: f64 = 1e6;
 
-    /// Of tasks in any order. `None` without any.
+    /// The record of tasks, which may be in any order; `None` without tasks.
     pub fn new(mut measured: Vec<MeasuredTask>) -> Option<NoiseRecord> {
         measured.sort_by_key(|one| one.at);
         let mut before = measured.first()?.at;
-        let (mut samples, mut stretches) = (
-            Vec::<NoiseSample>::with_capacity(measured.len()),
-            Vec::<Range<usize>>::new(),
-        );
+        let mut samples: Vec<NoiseSample> = Vec::with_capacity(measured.len());
+        let mut stretches: Vec<Range<usize>> = Vec::new();
         for MeasuredTask { at, took, factor } in measured {
             let last = samples.last().copied().unwrap_or_default();
             let passed = at - std::mem::replace(&mut before, at);
@@ -69,18 +68,12 @@ impl NoiseRecord {
                 start = last.start + last.took;
                 stretches.push(samples.len()..samples.len());
             }
-            let (took, work) = (
-                took.max(Nanos(1)),
-                Nanos::rounded(took.0 as f64 / factor).max(Nanos(1)),
-            );
-            let (took_before, work_before) =
-                (last.took_before + last.took, last.work_before + last.work);
             samples.push(NoiseSample {
                 start,
-                took,
-                work,
-                took_before,
-                work_before,
+                took: took.max(Nanos(1)),
+                work: Nanos::rounded(took.0 as f64 / factor).max(Nanos(1)),
+                took_before: last.took_before + last.took,
+                work_before: last.work_before + last.work,
             });
             stretches
                 .last_mut()
@@ -94,7 +87,7 @@ impl NoiseRecord {
         end(&self.samples)
     }
 
-    /// That has this instant.
+    /// The stretch that has this instant.
     fn stretch(&self, at: Nanos) -> &[NoiseSample] {
         let place = self
             .stretches
@@ -106,7 +99,7 @@ impl NoiseRecord {
         NoiseRecord::parse(&shipped::text(path)?, &path.display().to_string())
     }
 
-    /// `name` is for messages. Lines that begin with `#` are comments.
+    /// Reads the text of a record; `name` is for messages. Lines that begin with `#` are comments.
     pub fn parse(text: &str, name: &str) -> Result<NoiseRecord> {
         let mut reader = csv::ReaderBuilder::new()
             .comment(Some(b'#'))
@@ -121,14 +114,15 @@ impl NoiseRecord {
             let refuse = |problem: String| {
                 Error::input(format!("{name}: row {}: {problem}", measured.len() + 1))
             };
-            let (least, most) = (1.0 / Self::MOST, Self::MOST);
+            let least = 1.0 / Self::MOST;
+            let most = Self::MOST;
             if !(least..=most).contains(&row.factor) {
                 return Err(refuse(format!(
                     "factor {} is out of range; from {least} to {most}",
                     row.factor
                 )));
             }
-            // Sums of times fit the clock.
+            // The sums of times must fit the clock.
             let took = row.took.0.max(1) as f64;
             together += took.max(took / row.factor) + 1.0;
             if together.max(row.at.0 as f64) > LAST_ARRIVAL.0 as f64 {
@@ -138,15 +132,14 @@ impl NoiseRecord {
             }
             measured.push(row);
         }
-        let none = || {
+        NoiseRecord::new(measured).ok_or_else(|| {
             Error::input(format!(
                 "{name}: no rows; batchlab profile -o COSTS.csv writes noise.csv beside the costs"
             ))
-        };
-        NoiseRecord::new(measured).ok_or_else(none)
+        })
     }
 
-    /// Their mean and standard deviation, and the correlation of tasks that are about so far apart, where known.
+    /// The mean and the standard deviation of the factors, and the correlation of tasks at some distances where it is known.
     pub fn describe(&self) -> String {
         let (mean, deviation) = mean_and_sd(self.samples.iter().map(NoiseSample::factor))
             .expect("a record has a sample");
@@ -157,13 +150,16 @@ impl NoiseRecord {
             ("1 s", 1_000),
             ("10 s", 10_000),
         ];
-        let known = lags.iter().filter_map(|(name, ms)| {
-            let correlation = self.covariance(mean, Nanos(ms * 1_000_000))? / deviation.powi(2);
-            correlation
-                .is_finite()
-                .then(|| format!("{correlation:.2} at {name}"))
-        });
-        let known: Vec<String> = known.collect();
+        let mut known = Vec::new();
+        for (name, ms) in lags {
+            let Some(covariance) = self.covariance(mean, Nanos(ms * 1_000_000)) else {
+                continue;
+            };
+            let correlation = covariance / deviation.powi(2);
+            if correlation.is_finite() {
+                known.push(format!("{correlation:.2} at {name}"));
+            }
+        }
         format!(
             "noise: tasks take {mean:.4} times their row on average, with a deviation of {:.2} %; correlation {}",
             100.0 * deviation,
@@ -175,19 +171,25 @@ impl NoiseRecord {
         )
     }
 
-    /// Of tasks that are this far apart, at least half of it; `None` with few.
+    /// The covariance of tasks that are about this far apart, but at least half of it; `None` if there are few.
     fn covariance(&self, mean: f64, lag: Nanos) -> Option<f64> {
         const FEW: usize = 30;
-        let pair = |sample: &NoiseSample| {
+        let mut products: Vec<f64> = Vec::new();
+        for sample in &self.samples {
             let then = sample.start.saturating_add(lag);
-            let second =
-                self.samples[..self.samples.partition_point(|other| other.start <= then)].last()?;
-            let apart = then < end(self.stretch(sample.start))
-                && second.start >= sample.start + Nanos(lag.0 / 2);
-            apart.then(|| (sample.factor() - mean) * (second.factor() - mean))
-        };
-        let products: Vec<f64> = self.samples.iter().filter_map(pair).collect();
-        (products.len() >= FEW).then(|| products.iter().sum::<f64>() / products.len() as f64)
+            let until_then = self.samples.partition_point(|other| other.start <= then);
+            let Some(second) = self.samples[..until_then].last() else {
+                continue;
+            };
+            let is_in_stretch = then < end(self.stretch(sample.start));
+            if is_in_stretch && second.start >= sample.start + Nanos(lag.0 / 2) {
+                products.push((sample.factor() - mean) * (second.factor() - mean));
+            }
+        }
+        if products.len() < FEW {
+            return None;
+        }
+        Some(products.iter().sum::<f64>() / products.len() as f64)
     }
 }
 
@@ -197,17 +199,18 @@ impl NoiseSample {
     }
 }
 
-/// Of the last sample.
+/// The end of the last sample.
 fn end(samples: &[NoiseSample]) -> Nanos {
     samples
         .last()
         .map_or(Nanos::ZERO, |last| last.start + last.took)
 }
 
-/// How long the device takes for some work from an instant on. A pause is added to what meets it; a slow device
-/// multiplies what it does meanwhile. After the end of the stretch comes its start.
+/// How long the device takes for some work from an instant on. A pause is added to the time of the work that meets it; while
+/// the device is slow, times are multiplied. The start of the stretch follows its end.
 fn time_of(work: Nanos, from: Nanos, stretch: &[NoiseSample]) -> Nanos {
-    let (first, last) = (&stretch[0], &stretch[stretch.len() - 1]);
+    let first = &stretch[0];
+    let last = &stretch[stretch.len() - 1];
     let sample = &stretch[stretch.partition_point(|sample| sample.start <= from) - 1];
     let within = (from - sample.start).min(sample.took);
     let worked = share(within, sample.work, sample.took);
@@ -216,10 +219,8 @@ fn time_of(work: Nanos, from: Nanos, stretch: &[NoiseSample]) -> Nanos {
 
     let all = last.work_before + last.work - first.work_before;
     let to = u128::from(done.0) + u128::from(work.0);
-    let (rounds, rest) = (
-        to / u128::from(all.0),
-        Nanos((to % u128::from(all.0)) as u64) + first.work_before,
-    );
+    let rounds = to / u128::from(all.0);
+    let rest = Nanos((to % u128::from(all.0)) as u64) + first.work_before;
     let place = stretch.partition_point(|sample| sample.work_before <= rest) - 1;
     let NoiseSample {
         work_before,
@@ -234,7 +235,7 @@ fn time_of(work: Nanos, from: Nanos, stretch: &[NoiseSample]) -> Nanos {
     Nanos(u64::try_from(time).unwrap_or(u64::MAX))
 }
 
-/// `part` of a time that takes `whole`, in one that takes `of` altogether.
+/// The part of a time `of` that corresponds to a `part` of `whole`.
 fn share(part: Nanos, of: Nanos, whole: Nanos) -> Nanos {
     Nanos((u128::from(part.0) * u128::from(of.0) / u128::from(whole.0)) as u64)
 }
@@ -250,7 +251,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Blocks are a quarter of the record, between these.
+    /// The shortest and the longest block; otherwise a block is a quarter of the record.
     const BLOCKS: [Nanos; 2] = [Nanos(1_000_000_000), Nanos(10_000_000_000)];
 
     pub fn new(record: Arc<NoiseRecord>, random: RandomSequence) -> Noise {
@@ -264,9 +265,10 @@ impl Noise {
         }
     }
 
-    /// What becomes of a time that begins at this instant.
+    /// The time that this one becomes if it begins at this instant.
     pub fn disturbed(&mut self, time: Nanos, at: Nanos) -> Nanos {
-        let (number, record) = (at.0 / self.block.0, &*self.record);
+        let number = at.0 / self.block.0;
+        let record = &*self.record;
         let start = match self.last {
             Some((last, start)) if last == number => start,
             _ => {

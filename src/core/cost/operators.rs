@@ -13,7 +13,7 @@ pub const BALANCE: u64 = 17;
 
 const FLOAT: u64 = 4;
 
-/// Numbers that an operator reads and writes: weights once, the others with each row.
+/// The numbers that an operator reads and writes: weights once, the others with each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OperatorWork {
     pub weights: u64,
@@ -34,24 +34,27 @@ impl OperatorWork {
         }
     }
 
-    /// In floating-point operations, or in bytes that take as long. Only those of products can take longer than bytes.
+    /// The time of these rows, measured in floating-point operations. Bytes count as the operations that take as long; only
+    /// the operations of products can take longer.
     fn at(self, rows: u64) -> u64 {
         (2 * self.weights * rows).max(BALANCE * FLOAT * (self.weights + self.of_row * rows))
     }
 }
 
-/// A cell of a chain follows one cell; a cell of a tree is taken to follow two.
+/// The rows of an operator for each node of its cell. A cell of a chain follows one cell; a cell of a tree is taken to
+/// follow two.
 pub(super) fn rows_of_node(operator: &Operator, chain: bool) -> u32 {
     let before = if chain { 1 } else { 2 };
     operator.copies(before) * operator.rows(before)
 }
 
+/// An operator's share of the time of its cell.
 #[derive(Clone, Debug)]
 pub struct OperatorShare {
     pub cell: CellId,
     pub rows_of_node: u32,
     work: OperatorWork,
-    /// By operator: its work, and its rows per node.
+    /// The work of each operator of the cell, and its rows for each node.
     all: Vec<(OperatorWork, u32)>,
 }
 
@@ -68,6 +71,7 @@ impl OperatorShare {
         }
     }
 
+    /// The nodes of the cell that have these rows of the operator.
     pub fn nodes(&self, rows: u32) -> u32 {
         rows.div_ceil(self.rows_of_node)
     }

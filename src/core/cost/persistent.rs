@@ -1,4 +1,4 @@
-//! The time of a persistent kernel's launch: as measured, or by GRNN's model.
+//! The time of a persistent kernel's launch: as measured, or by GRNN's performance model.
 
 use std::ops::RangeInclusive;
 
@@ -6,19 +6,21 @@ use super::curve::{Best, Curve, preferred};
 use super::grnn;
 use crate::base::units::Nanos;
 
+/// The persistent kernels of a model's only cell, by the source of their times.
 #[derive(Clone, Debug)]
 pub enum PersistentKernels {
-    /// Rows of a cost table. A batch too large for one kernel was measured as a whole.
+    /// The rows of a cost table. A batch too large for one kernel was measured as a whole.
     Measured {
         step: Curve,
         /// A launch without its steps, but with gathering the states and writing them back.
         launch: Curve,
     },
-    /// From a device file, without states: tasks pay for them separately.
+    /// Times by a device file, without those of states: tasks pay for them separately.
     Modelled(grnn::PersistentTimes),
 }
 
 impl PersistentKernels {
+    /// The time of a launch of these steps.
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         match self {
             PersistentKernels::Measured { step, launch } => launch
@@ -28,6 +30,7 @@ impl PersistentKernels {
         }
     }
 
+    /// Whether the launch gathers the states and writes them back.
     pub fn moves_states(&self) -> bool {
         matches!(self, PersistentKernels::Measured { .. })
     }
@@ -36,7 +39,7 @@ impl PersistentKernels {
         preferred(|batch| self.runs(batch, 1))
     }
 
-    /// Of a step in batches up to `largest` and the largest measured one, without the launch.
+    /// The least times of a step in batches up to `largest` and the largest measured one, without the launch.
     pub fn best(&self, largest: u32) -> Best {
         match self {
             PersistentKernels::Measured { step, .. } => step.best(largest),
@@ -44,11 +47,13 @@ impl PersistentKernels {
         }
     }
 
+    /// The batches whose steps and launches were measured; modelled times have no limits.
     pub fn measured(&self) -> RangeInclusive<u32> {
         match self {
             PersistentKernels::Measured { step, launch } => {
-                let (one, other) = (step.measured(), launch.measured());
-                *one.start().max(other.start())..=*one.end().min(other.end())
+                let steps = step.measured();
+                let launches = launch.measured();
+                *steps.start().max(launches.start())..=*steps.end().min(launches.end())
             }
             PersistentKernels::Modelled(_) => 1..=u32::MAX,
         }

@@ -5,22 +5,23 @@ use std::ops::Range;
 use super::CostModel;
 use crate::base::units::Nanos;
 use crate::core::task::Step;
-use crate::core::workload::dnn::{Dnn, ListedOperator};
+use crate::core::workload::dnn::Dnn;
 
-/// By operator; `tokens` is 0 for a network that takes none.
+/// The time of each operator; `tokens` is 0 for a network that takes none.
 pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> Vec<Nanos> {
-    let of_operator = |operator: &ListedOperator| {
-        costs.cell(&Step {
+    let mut times = Vec::with_capacity(network.operators().len());
+    for operator in network.operators() {
+        times.push(costs.cell(&Step {
             cell: operator.cell,
             batch,
             times: 1,
             input: network.input(operator, tokens),
-        })
-    };
-    network.operators().map(of_operator).collect()
+        }));
+    }
+    times
 }
 
-/// As even as possible: the shortest longest stage, then the least sum of squares.
+/// Stages that are as even as possible: the longest is as short as can be, and then the sum of squares is the least.
 pub fn even(times: &[Nanos], stages: usize) -> Result<Vec<Range<usize>>, String> {
     if !(1..=times.len()).contains(&stages) {
         return Err(format!(
@@ -34,19 +35,22 @@ pub fn even(times: &[Nanos], stages: usize) -> Result<Vec<Range<usize>>, String>
         until[place + 1] = until[place] + u128::from(time.0);
     }
     let time = |from: usize, to: usize| until[to] - until[from];
-    let longest = best(times.len(), stages, |before, from, to| {
+    let (longest, _) = best(times.len(), stages, |before, from, to| {
         Some(before.max(time(from, to)))
-    })
-    .0;
-    let square = |before: u128, from, to| {
+    });
+    let (_, ranges) = best(times.len(), stages, |before, from, to| {
         let stage = time(from, to);
-        (stage <= longest).then(|| before.saturating_add(stage.saturating_mul(stage)))
-    };
-    Ok(best(times.len(), stages, square).1)
+        if stage <= longest {
+            Some(before.saturating_add(stage.saturating_mul(stage)))
+        } else {
+            None
+        }
+    });
+    Ok(ranges)
 }
 
-/// The least cost and its stages. `cost(before, from, to)` adds the stage `from..to`; `None`: not allowed. Ties go to
-/// the longest last stages.
+/// The least cost and its stages. `cost(before, from, to)` adds the stage `from..to`, or is `None` if the stage is not
+/// allowed. Ties go to the longest last stages.
 fn best(
     operators: usize,
     stages: usize,
@@ -77,39 +81,39 @@ fn best(
     (least[operators].expect("there is a way"), ranges)
 }
 
+/// Stages that begin at the operators with these names.
 pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
-    let place = |name: &&str| {
-        network
-            .operators()
-            .position(|operator| operator.name == **name)
-            .ok_or_else(|| {
-                let known: Vec<&str> = network
-                    .operators()
-                    .map(|operator| operator.name.as_str())
-                    .collect();
-                format!(
+    let known: Vec<&str> = network
+        .operators()
+        .map(|operator| operator.name.as_str())
+        .collect();
+    let mut cuts = Vec::with_capacity(names.len());
+    for name in names {
+        match known.iter().position(|known| known == name) {
+            Some(place) => cuts.push(place),
+            None => {
+                return Err(format!(
                     "no operator \"{name}\" in {}; it has: {}",
                     network.path.display(),
                     known.join(", ")
-                )
-            })
-    };
-    let mut cuts = names
-        .iter()
-        .map(place)
-        .collect::<Result<Vec<usize>, String>>()?;
+                ));
+            }
+        }
+    }
     cuts.sort_unstable();
     cuts.dedup();
     Ok(between(&cuts, network.operators().len()))
 }
 
-/// Cuts where preferred batches fall from above to at most the threshold.
+/// Stages that begin where preferred batches fall from above to at most the threshold.
 pub fn by_preferred(preferred: &[u32], threshold: u32) -> Vec<Range<usize>> {
-    let falls = |place: &usize| preferred[place - 1] > threshold && preferred[*place] <= threshold;
-    let cuts: Vec<usize> = (1..preferred.len()).filter(falls).collect();
+    let cuts: Vec<usize> = (1..preferred.len())
+        .filter(|place| preferred[place - 1] > threshold && preferred[*place] <= threshold)
+        .collect();
     between(&cuts, preferred.len())
 }
 
+/// The stages between cuts, which ascend.
 fn between(cuts: &[usize], operators: usize) -> Vec<Range<usize>> {
     let mut ends = cuts
         .iter()

@@ -12,33 +12,37 @@ use crate::base::units::{CellId, Nanos, NodeId, Share, WorkerId};
 use crate::core::task::{Members, NodeRef, Part, Task};
 use crate::core::workload::cell_graph::CellGraph;
 
-/// The times of a run's tasks, with the rows `transfer` of the cost table: a task pays for each state that one of its
-/// nodes takes from another worker. Without such rows the states are not followed. Noise multiplies the times.
+/// The times of a run's tasks by a model's costs. With the rows `transfer` of the cost table, a task pays for each state that
+/// one of its nodes takes from another worker; without such rows the states are not followed. Noise changes the times.
 pub struct TaskTimes {
     costs: TableCosts,
     followed: Option<StateTracker>,
     noise: Option<Noise>,
 }
 
+/// Follows the states of all requests.
 struct StateTracker {
+    /// The time of copying states, by their number.
     time: Curve,
     graphs: Arc<[CellGraph]>,
-    /// By request; empty before its first task and after its last.
+    /// The states of each request; empty before its first task and after its last.
     states: Vec<RequestStates>,
-    /// Empty, kept for their memory.
+    /// Empty between tasks, and kept for their memory.
     nodes: Vec<NodeRef>,
     parts: Vec<Part>,
 }
 
+/// Where the states of a request are.
 #[derive(Clone, Default)]
 struct RequestStates {
     /// The worker that ran each node. A chain has one entry: its state moves along.
     on: SmallVec<[WorkerId; 4]>,
+    /// The nodes that have not run.
     left: u32,
 }
 
 impl TaskTimes {
-    /// `graphs` are those of the run's requests, by id.
+    /// The times of a run whose requests have these graphs, by id.
     pub fn new(costs: TableCosts, graphs: &Arc<[CellGraph]>) -> TaskTimes {
         let followed = costs.transfer.clone().map(|time| StateTracker {
             time,
@@ -67,20 +71,20 @@ impl Timing for TaskTimes {
 
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
         let time = self.costs.duration(task, before);
-        match self
-            .followed
-            .as_mut()
-            .map(|followed| (followed.count(task), &followed.time))
-        {
-            None | Some((0, _)) => time,
-            Some((states, curve)) => time.saturating_add(curve.at(states)),
+        let Some(followed) = &mut self.followed else {
+            return time;
+        };
+        match followed.count(task) {
+            0 => time,
+            states => time.saturating_add(followed.time.at(states)),
         }
     }
 
     fn disturbed(&mut self, time: Nanos, start: Nanos) -> Nanos {
-        self.noise
-            .as_mut()
-            .map_or(time, |noise| noise.disturbed(time, start))
+        match &mut self.noise {
+            None => time,
+            Some(noise) => noise.disturbed(time, start),
+        }
     }
 
     fn demand(&mut self, task: &Task<'_>) -> Share {
@@ -93,19 +97,18 @@ impl Timing for TaskTimes {
 }
 
 impl StateTracker {
-    /// The states that come from other workers. A request that runs whole takes none.
+    /// The states that a task takes from other workers. A request that runs whole takes none.
     fn count(&mut self, task: &Task<'_>) -> u32 {
         let mut parts = std::mem::take(&mut self.parts);
         match task.members {
             Members::Requests | Members::Operators(_) => {}
             Members::Nodes(list) => {
                 list(&mut self.nodes);
-                let part = |NodeRef { request, node }| Part {
+                parts.extend(self.nodes.drain(..).map(|NodeRef { request, node }| Part {
                     request,
                     from: node,
                     to: NodeId(node.0 + 1),
-                };
-                parts.extend(self.nodes.drain(..).map(part));
+                }));
             }
             Members::Parts(list) => list(&mut parts),
         }
@@ -117,6 +120,7 @@ impl StateTracker {
         states
     }
 
+    /// The states that come from other workers if this part of a request runs here.
     fn run(&mut self, part: &Part, here: WorkerId) -> u32 {
         let graph = &self.graphs[part.request.index()];
         let RequestStates { on, left } = &mut self.states[part.request.index()];

@@ -1,60 +1,63 @@
-//! When a simulated task starts, how long it takes, and when the driver learns of its completion.
+//! When a simulated task starts, how long it takes, and when the engine learns of its completion.
 
 use super::{CostModel, Extra, MemberKind};
 use crate::base::units::{CellId, Nanos, Share};
 use crate::core::task::{Step, Task};
 
-/// Asked once for each task in the order of submission. Every [`CostModel`] answers, as does a recording of a real
-/// device.
+/// The times of tasks. The simulated device asks once for each task, in the order of submission. Every [`CostModel`]
+/// answers, as does a recording of a real device.
 pub trait Timing {
-    /// For a task submitted now. `idle`: its stream has no unfinished task.
+    /// The start of a task that is submitted now. `idle` says that its stream has no unfinished task.
     fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start;
 
-    /// The task's time if it runs alone. `before`: the stream's previous cell type.
+    /// The task's time if it runs alone; `before` is the stream's previous cell type.
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos;
 
-    /// What becomes of this time if the task starts at this instant, on a machine whose speed varies.
+    /// The time that this one becomes if the task starts at this instant, on a machine whose speed varies.
     fn disturbed(&mut self, time: Nanos, _: Nanos) -> Nanos {
         time
     }
 
-    /// The usable share of the device. Asked only if tasks run concurrently.
+    /// The share of the device that a task can use. It matters only if tasks run concurrently.
     fn demand(&mut self, _: &Task<'_>) -> Share {
         Share::WHOLE
     }
 
-    /// Ascending batch sizes of the cell; empty if the device runs any.
+    /// The batch sizes of the cell, ascending; empty if the device runs any.
     fn batches(&self, _: CellId) -> &[u32] {
         &[]
     }
 
-    /// From the finish until the driver learns of it.
+    /// The time from the end of a task until the engine learns of it.
     fn completion_delay(&mut self) -> Nanos {
         Nanos::ZERO
     }
 }
 
+/// When a task can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// Not before the submission.
+    /// The earliest start, which is not before the submission.
     pub earliest: Nanos,
-    /// The least time after the previous task's end.
+    /// The least time after the end of the stream's previous task.
     pub gap: Nanos,
 }
 
 impl Start {
+    /// The start on a stream that is free from this instant on.
     pub fn at(self, free: Nanos) -> Nanos {
         self.earliest.max(free.saturating_add(self.gap))
     }
 }
 
-/// Over the steps, weighted by time, rounded up. A persistent kernel demands the whole device.
+/// The mean demand of the steps, weighted by their times and rounded up. A persistent kernel demands the whole device.
 pub fn mean_demand<'s>(
     costs: &(impl CostModel + ?Sized),
     steps: impl IntoIterator<Item = &'s Step>,
     members: MemberKind,
 ) -> Share {
-    let (mut used, mut time) = (0, 0);
+    let mut used = 0;
+    let mut time = 0;
     for step in steps {
         let runs = costs.runs(step, members);
         let demand = if runs.persistent {
@@ -65,7 +68,7 @@ pub fn mean_demand<'s>(
         used += u128::from(runs.time.0) * u128::from(demand.0);
         time += u128::from(runs.time.0);
     }
-    // Fits u64: at most the largest demand. Steps without time use almost nothing.
+    // The mean fits 64 bits, since it is at most the largest demand. Steps without time use almost nothing.
     Share((used.div_ceil(time.max(1)) as u64).max(1))
 }
 
@@ -94,7 +97,7 @@ impl<C: CostModel> Timing for C {
     }
 }
 
-/// The task's time if it runs alone. `before`: the stream's previous cell type.
+/// The task's time if it runs alone; `before` is the stream's previous cell type.
 #[inline]
 pub fn task_time(
     costs: &(impl CostModel + ?Sized),
@@ -106,7 +109,8 @@ pub fn task_time(
         .extra(Extra::Task, task.batch)
         .saturating_add(task.extra.host_during)
         .saturating_add(task.extra.device);
-    let (mut first_switch, mut moves_states) = (None, false);
+    let mut first_switch = None;
+    let mut moves_states = false;
     for step in task.steps {
         if before
             .replace(step.cell)
@@ -125,8 +129,7 @@ pub fn task_time(
     if !moves_states && members == MemberKind::Requests {
         time = time.saturating_add(costs.extra(Extra::Requests, task.batch));
     }
-    let gather = task.gather && !moves_states;
-    let gather = if gather {
+    let gather = if task.gather && !moves_states {
         costs.extra(Extra::Gather, task.batch)
     } else {
         Nanos::ZERO

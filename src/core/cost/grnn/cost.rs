@@ -1,14 +1,15 @@
 //! The cost of a step with a mapping (GRNN, Figure 10), in dependent multiply-adds, and its time.
 //!
-//! As in the published ranking, not the printed equations: a dot product is spread over a work group, not a sub-tile
-//! (equation 8), and fitted functions jump at their bounds. Terms are rounded and added as there: costs are equal to
-//! the last bit.
+//! The costs are those of the published ranking, not of the printed equations: a dot product is spread over a work group, not
+//! a sub-tile (equation 8), and fitted functions jump at their bounds. Terms are rounded and added as in the ranking, so that
+//! costs are equal to the last bit.
 
 use serde::{Deserialize, Serialize};
 
 use super::{DataSheet, Mapping, Rnn, RnnSizes};
 use crate::base::units::Nanos;
 
+/// The terms of a step's cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cost {
     /// GC: moving the state from L2 to shared memory (equation 10), 2 decimals.
@@ -56,13 +57,13 @@ impl Cost {
         }
     }
 
-    /// TC (equation 15).
+    /// TC, the sum of the terms (equation 15).
     pub fn total(&self) -> f64 {
         self.memory + self.synchronisation + self.reduction + self.product
     }
 }
 
-/// Equation 6.
+/// The warps of each scheduler (equation 6).
 fn warps_of_scheduler(mapping: &Mapping, device: &DataSheet) -> u32 {
     mapping
         .threads()
@@ -71,10 +72,8 @@ fn warps_of_scheduler(mapping: &Mapping, device: &DataSheet) -> u32 {
 }
 
 fn product(mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> f64 {
-    let (warps, outputs) = (
-        warps_of_scheduler(mapping, device),
-        mapping.sub_tile_width(sizes.rnn),
-    );
+    let warps = warps_of_scheduler(mapping, device);
+    let outputs = mapping.sub_tile_width(sizes.rnn);
     let each = device.constants.products.cost(warps, outputs);
     each * f64::from(mapping.tile_height)
         * (f64::from(sizes.hidden) / f64::from(mapping.group_size))
@@ -91,13 +90,14 @@ fn reduction(mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> f64 {
     constants.reductions.cost(shuffles, values)
 }
 
-/// Ties go to an even last digit. Formatting rounds the exact value; a hundred times it could be inexact.
+/// Rounds to hundredths; ties go to an even last digit. Formatting rounds the exact value, while a product with a hundred
+/// could be inexact.
 fn hundredths(number: f64) -> f64 {
     format!("{number:.2}").parse().expect("a number of digits")
 }
 
-/// From costs to time: `launch + steps · (step_ns + cost · cost_ps)` for each kind of kernel. The model ranks rather
-/// than predicts: the Titan V's lines are fitted to Table 1 and miss Table 2 by up to 0.19 ms of 0.57.
+/// The times of kernels by cost: `launch + steps · (step_ns + cost · cost_ps)` for each kind of kernel. The performance model
+/// ranks rather than predicts: the Titan V's lines are fitted to Table 1 and miss Table 2 by up to 0.19 ms of 0.57.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct KernelTimes {
@@ -108,17 +108,19 @@ pub struct KernelTimes {
     pub gru_double: StepLine,
 }
 
+/// The time of a step as a line over its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepLine {
-    /// Common to all mappings and not in the cost, mainly the barrier.
+    /// The time that is common to all mappings and not in the cost, mainly that of the barrier.
     pub step_ns: u64,
-    /// Picoseconds per unit of cost.
+    /// The picoseconds of a unit of cost.
     pub cost_ps: u64,
 }
 
 impl KernelTimes {
-    /// In integers of a millionth of a unit, rounded to 1 ns. An infinite cost takes forever.
+    /// The time of a step with this cost, computed in millionths of a unit and rounded to 1 ns. An infinite cost takes
+    /// forever.
     pub fn step(&self, rnn: Rnn, cost: f64) -> Nanos {
         let line = match rnn {
             Rnn::Lstm => self.lstm,

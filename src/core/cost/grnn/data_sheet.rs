@@ -20,63 +20,65 @@ pub struct DataSheet {
     pub constants: Constants,
 }
 
+/// The constants of the performance model, by the names of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Constants {
     /// NS: warp schedulers of a multiprocessor.
     pub schedulers: u32,
-    /// 32-bit, of a multiprocessor.
+    /// The 32-bit registers of a multiprocessor.
     pub registers: u32,
+    /// The most threads of a block.
     pub threads: u32,
-    /// Weights that fit a thread's registers.
+    /// The weights that fit a thread's registers.
     pub thread_weights: u32,
+    /// The registers that a thread needs for other values than weights.
     pub thread_registers: u32,
-    /// FC: latency of a fused multiply-add, in cycles.
+    /// FC: the latency of a fused multiply-add, in cycles.
     pub fma_cycles: u32,
     /// L2B: bytes per cycle from L2 to a multiprocessor.
     pub l2_bytes: u32,
-    /// SC: cost of a second synchronisation, with which both take two round trips to L2.
+    /// SC: the cost of a second synchronisation, with which both take two round trips to L2.
     pub second_synchronisation: u32,
     /// FPS: multiply-adds in the time of a shuffle.
     pub shuffle: u32,
     pub products: Products,
     pub reductions: Reductions,
-    /// `None` if not measured.
+    /// The times of kernels by cost, or `None` if they were not measured.
     pub time: Option<KernelTimes>,
 }
 
-/// Cost of products by a scheduler's warps and the outputs per loaded element of the state (equation 12). Above `bound`
-/// warps times outputs the scheduler is always busy, and the cost is proportional.
+/// The cost of products by a scheduler's warps and the outputs for each loaded element of the state (equation 12). Above a
+/// product `bound` of warps and outputs, the scheduler is always busy and the cost is proportional.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Products {
-    /// S1: factor of doubling the warps.
+    /// S1: the factor of doubling the warps.
     pub warps: f64,
-    /// S2: factor of doubling the outputs.
+    /// S2: the factor of doubling the outputs.
     pub outputs: f64,
     pub bound: u32,
-    /// Multiply-adds' cost at the bound.
+    /// The cost of multiply-adds at the bound.
     pub bound_cost: f64,
 }
 
 impl Products {
     pub fn cost(&self, warps: u32, outputs: u32) -> f64 {
-        match warps * outputs <= self.bound {
-            true => {
-                libm::pow(self.warps, libm::log2(warps.into()))
-                    * libm::pow(self.outputs, libm::log2(outputs.into()))
-            }
-            false => self.bound_cost * (f64::from(warps * outputs) / f64::from(self.bound)),
+        if warps * outputs > self.bound {
+            return self.bound_cost * (f64::from(warps * outputs) / f64::from(self.bound));
         }
+        let by_warps = libm::pow(self.warps, libm::log2(warps.into()));
+        let by_outputs = libm::pow(self.outputs, libm::log2(outputs.into()));
+        by_warps * by_outputs
     }
 }
 
-/// Cost of reductions by the values that a scheduler's warps reduce (equation 14). Above `bound`, shuffles run one
+/// The cost of reductions by the values that a scheduler's warps reduce (equation 14). Above `bound`, shuffles run one
 /// after another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reductions {
-    /// S3: factor of one more value.
+    /// S3: the factor of one more value.
     pub value: f64,
     /// From this number of values the cost is proportional.
     pub bound: u32,
@@ -86,18 +88,16 @@ pub struct Reductions {
 
 impl Reductions {
     pub fn cost(&self, shuffles: f64, values: u32) -> f64 {
-        match values < self.bound {
-            true => shuffles * libm::pow(self.value, values.into()),
-            false => {
-                shuffles
-                    * libm::pow(self.value, self.bound_values.into())
-                    * (f64::from(values) / f64::from(self.bound))
-            }
+        if values < self.bound {
+            return shuffles * libm::pow(self.value, values.into());
         }
+        let at_bound = shuffles * libm::pow(self.value, self.bound_values.into());
+        at_bound * (f64::from(values) / f64::from(self.bound))
     }
 }
 
 #[derive(Deserialize)]
+/// What GRNN reads of a device file.
 struct DeviceFile {
     name: String,
     multiprocessors: u32,
@@ -163,7 +163,7 @@ impl DataSheet {
         })
     }
 
-    /// What [`DataSheet::parse`] reads.
+    /// The text that [`DataSheet::parse`] reads.
     pub fn text(&self) -> String {
         toml::to_string(self).expect("numbers and names are TOML")
     }

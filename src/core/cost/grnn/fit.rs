@@ -10,34 +10,35 @@ const REDUCTIONS: u32 = 12;
 const THREAD_WEIGHTS: u32 = 224;
 const THREAD_REGISTERS: u32 = 32;
 
-/// Of a multiprocessor; not reported by drivers, but 4 on all float32 GPUs since 2014.
+/// The warp schedulers of a multiprocessor. Drivers do not report them, but all float32 GPUs since 2014 have 4.
 pub const SCHEDULERS: u32 = 4;
 
+/// What the driver reports of a GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportedGpu {
     pub name: String,
     pub gpu: String,
     pub multiprocessors: u32,
-    /// 32-bit, of a multiprocessor.
+    /// The 32-bit registers of a multiprocessor.
     pub registers: u32,
     pub threads: u32,
     pub kilohertz: u32,
 }
 
-/// In cycles of a multiprocessor.
+/// The results of the micro-benchmarks, in cycles of a multiprocessor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MicroBenchmarks {
     /// FC: a multiply-add.
     pub fma: f64,
     /// A shuffle and an addition.
     pub shuffle: f64,
-    /// Bytes per cycle from L2 to a multiprocessor that reads by itself, and if all read.
+    /// The bytes per cycle from L2 to a multiprocessor that reads by itself, and to each if all read.
     pub l2: [f64; 2],
-    /// Of a row of blocks, one on each multiprocessor.
+    /// A barrier of a row of blocks, one on each multiprocessor.
     pub barrier: f64,
-    /// One more element of the state for each product.
+    /// The cycles of one more element of the state, by warps and outputs.
     pub products: Vec<MeasuredProduct>,
-    /// Over a warp, divided by its 5 steps.
+    /// The cycles of a reduction over a warp, divided by its 5 steps.
     pub reductions: Vec<MeasuredReduction>,
 }
 
@@ -50,15 +51,15 @@ pub struct MeasuredProduct {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredReduction {
-    /// That a scheduler's warps reduce together.
+    /// The values that a scheduler's warps reduce together.
     pub values: u32,
     pub cycles: f64,
 }
 
 impl MicroBenchmarks {
+    /// Fits the data sheet of a GPU.
     pub fn data_sheet(&self, reported: &ReportedGpu) -> Result<DataSheet> {
         self.check()?;
-        let whole = |number: f64| (number.round() as u32).max(1);
         Ok(DataSheet {
             name: reported.name.clone(),
             multiprocessors: reported.multiprocessors,
@@ -69,7 +70,7 @@ impl MicroBenchmarks {
                 thread_weights: THREAD_WEIGHTS,
                 thread_registers: THREAD_REGISTERS,
                 fma_cycles: whole(self.fma),
-                // The model halves it itself where multiprocessors share a path.
+                // The performance model halves this number where multiprocessors share a path.
                 l2_bytes: whole(self.l2[0]),
                 second_synchronisation: whole(self.barrier / self.fma),
                 shuffle: whole(self.shuffle / self.fma),
@@ -80,6 +81,7 @@ impl MicroBenchmarks {
         })
     }
 
+    /// By how much the fitted constants miss a product and a reduction at most, as fractions of the measured cycles.
     pub fn misses(&self, constants: &Constants) -> [f64; 2] {
         let baseline = self
             .products
@@ -135,14 +137,17 @@ fn products(points: &[MeasuredProduct]) -> Result<Products> {
         .ok_or_else(|| lacking("products have no baseline of one warp and one output"))?
         .cycles;
     let both = |point: &MeasuredProduct| point.warps * point.outputs;
-    let (mut ww, mut wo, mut oo, mut wy, mut oy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    // The sums of the normal equations: w is the logarithm of the warps, o of the outputs, y of the cost.
+    let [mut ww, mut wo, mut oo, mut wy, mut oy] = [0.0; 5];
     for point in points.iter().filter(|point| both(point) <= PRODUCTS) {
-        let (w, o) = (
-            f64::from(point.warps).log2(),
-            f64::from(point.outputs).log2(),
-        );
+        let w = f64::from(point.warps).log2();
+        let o = f64::from(point.outputs).log2();
         let y = (point.cycles / baseline).ln();
-        (ww, wo, oo, wy, oy) = (ww + w * w, wo + w * o, oo + o * o, wy + w * y, oy + o * y);
+        ww += w * w;
+        wo += w * o;
+        oo += o * o;
+        wy += w * y;
+        oy += o * y;
     }
     let determinant = ww * oo - wo * wo;
     if determinant <= 0.0 {
@@ -165,10 +170,13 @@ fn products(points: &[MeasuredProduct]) -> Result<Products> {
 
 /// S3: `log cost = log value · values`, where a shuffle costs 1.
 fn reductions(points: &[MeasuredReduction], shuffle: f64) -> Result<Reductions> {
-    let (mut xx, mut xy) = (0.0, 0.0);
+    let mut xx = 0.0;
+    let mut xy = 0.0;
     for point in points.iter().filter(|point| point.values < REDUCTIONS) {
-        let (x, y) = (f64::from(point.values), (point.cycles / shuffle).ln());
-        (xx, xy) = (xx + x * x, xy + x * y);
+        let x = f64::from(point.values);
+        let y = (point.cycles / shuffle).ln();
+        xx += x * x;
+        xy += x * y;
     }
     if xx == 0.0 {
         return Err(lacking("no reductions are below the bound"));
@@ -192,27 +200,39 @@ fn reductions(points: &[MeasuredReduction], shuffle: f64) -> Result<Reductions> 
     })
 }
 
-/// At least 1: more work never takes less time.
+/// A whole number of at least 1.
+fn whole(number: f64) -> u32 {
+    (number.round() as u32).max(1)
+}
+
+/// The factor of a slope in logarithms. It is at least 1, since more work never takes less time.
 fn growth(slope: f64) -> f64 {
     rounded(slope.exp().max(1.0))
 }
 
-/// Six decimals, as in the file, so that both agree.
+/// Rounds to six decimals, as in the file, so that both agree.
 fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
 
 fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
-    let (count, sum) = numbers.fold((0u32, 0.0), |(count, sum), number| {
-        (count + 1, sum + number)
-    });
-    (count > 0).then(|| sum / f64::from(count))
+    let mut count = 0u32;
+    let mut sum = 0.0;
+    for number in numbers {
+        count += 1;
+        sum += number;
+    }
+    if count == 0 {
+        return None;
+    }
+    Some(sum / f64::from(count))
 }
 
 fn lacking(what: &str) -> Error {
     Error::failed(format!("nothing can be fitted: {what}"))
 }
 
+/// The text of a device file with this data sheet.
 pub fn file(device: &DataSheet, measured: &MicroBenchmarks, reported: &ReportedGpu) -> String {
     let ReportedGpu { gpu, kilohertz, .. } = reported;
     let [alone, shared] = measured.l2;

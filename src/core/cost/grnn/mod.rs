@@ -1,5 +1,5 @@
 //! GRNN (*GRNN: Low-Latency and Scalable RNN Inference on GPUs*, EuroSys 2019): persistent kernels for recurrent
-//! networks, and the model that finds their fastest mapping.
+//! networks, and the performance model that finds their fastest mapping.
 //!
 //! A persistent kernel computes a whole sequence in one launch and keeps the weights in registers. A [`Mapping`] lays a
 //! step's work over the GPU, a [`Space`] contains all mappings, and [`rank()`] sorts the valid ones by [`Cost`].

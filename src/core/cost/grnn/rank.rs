@@ -1,4 +1,4 @@
-//! All valid mappings for a network, the cheapest first (GRNN, section 7.2), and the launches of the best.
+//! All valid mappings for a network, the cheapest first (GRNN, section 7.2), and the launches of the best ones.
 
 use std::fmt::Write as _;
 
@@ -48,6 +48,7 @@ impl RecurrentCell {
     }
 }
 
+/// A mapping in a ranking.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RankedMapping {
     pub rnn: Rnn,
@@ -55,8 +56,8 @@ pub struct RankedMapping {
     pub cost: Cost,
 }
 
-/// By ascending cost, then by tile width, tile height, groups, group size and synchronisations. Empty if no kernel runs
-/// this batch: [`KernelLaunches`] then runs another one.
+/// The mappings of a batch by ascending cost, then by tile width, tile height, groups, group size and synchronisations. There
+/// are none if no kernel runs this batch: [`KernelLaunches`] then runs another one.
 pub fn rank(
     cell: RecurrentCell,
     hidden: u32,
@@ -71,7 +72,7 @@ pub fn rank(
     ranked(kernels, device, space, |_| true)
 }
 
-/// A layer of several LSTM layers that run at once, each on its share of the multiprocessors. Its dot products cover the
+/// The mappings of one of several LSTM layers that run at once, each on its share of the multiprocessors. Its dot products cover the
 /// output of the layer before as well as its own state, so they are twice as long: they are those of a state of twice
 /// the width, of which half of the elements are on twice the share. Tiles divide the state evenly, so that this is exact.
 fn rank_layer(
@@ -114,15 +115,15 @@ fn ranked(
         });
     }
     all.sort_by(|a, b| {
-        let place = |one: &RankedMapping| (one.mapping, one.rnn.synchronisations());
-        a.cost
-            .total()
-            .total_cmp(&b.cost.total())
-            .then_with(|| place(a).cmp(&place(b)))
+        let by_cost = a.cost.total().total_cmp(&b.cost.total());
+        by_cost
+            .then_with(|| a.mapping.cmp(&b.mapping))
+            .then_with(|| a.rnn.synchronisations().cmp(&b.rnn.synchronisations()))
     });
     all
 }
 
+/// A ranking as a CSV file.
 pub fn csv(cell: RecurrentCell, hidden: u32, batch: u32, ranked: &[RankedMapping]) -> String {
     let mut text = String::from(
         "rank,tile_width,tile_height,work_groups,group_size,sync,sub_tile_width,threads,sms,mem_cost,sync_cost,reduction_cost,mul_cost,cost\n",
@@ -132,7 +133,8 @@ pub fn csv(cell: RecurrentCell, hidden: u32, batch: u32, ranked: &[RankedMapping
             RecurrentCell::Lstm => String::new(),
             RecurrentCell::Gru => rnn.synchronisations().to_string(),
         };
-        let (outputs, threads) = (mapping.sub_tile_width(*rnn), mapping.threads());
+        let outputs = mapping.sub_tile_width(*rnn);
+        let threads = mapping.threads();
         let blocks = mapping.blocks(&RnnSizes {
             rnn: *rnn,
             hidden,
@@ -155,12 +157,12 @@ pub fn csv(cell: RecurrentCell, hidden: u32, batch: u32, ranked: &[RankedMapping
     text
 }
 
-/// The best kernel for each batch. Few batches have good ones, since rows of the grid hold equal numbers of sequences:
-/// a batch is padded to the cheapest larger one if that costs less. A batch larger than all runs as few, even launches
-/// (Table 3: the GRU of 1024 takes twice as long at batch 20 as at 10).
+/// The best kernel for each batch. Few batches have good kernels, since rows of the grid hold equal numbers of sequences: a
+/// batch is padded to the cheapest larger one if that costs less. A batch larger than all runs in the smallest number of
+/// launches, of even sizes (Table 3: the GRU of 1024 takes twice as long at batch 20 as at 10).
 #[derive(Clone, Debug)]
 pub struct KernelLaunches {
-    /// By batch from 1: the padded batch and its mapping.
+    /// The padded batch and its mapping, for each batch from 1 on.
     kernels: Vec<(u32, RankedMapping)>,
 }
 
@@ -191,22 +193,22 @@ impl KernelLaunches {
         KernelLaunches { kernels }
     }
 
-    /// Of one launch; `None` if the weights do not fit.
+    /// The largest batch of one launch; `None` if the weights do not fit.
     pub fn largest(&self) -> Option<u32> {
         u32::try_from(self.kernels.len())
             .ok()
             .filter(|largest| *largest > 0)
     }
 
-    /// Why no kernel runs any batch, if that is so; traditional kernels run then (section 4).
+    /// The reason if no kernel runs any batch. Traditional kernels run then (section 4).
     pub fn refused(&self, cell: RecurrentCell, hidden: u32, device: &str) -> Option<String> {
-        let says = || {
-            format!(
-                "no persistent kernel runs {} with hidden {hidden} on the {device}: its registers do not hold the weights",
-                cell.name()
-            )
-        };
-        self.kernels.is_empty().then(says)
+        if !self.kernels.is_empty() {
+            return None;
+        }
+        Some(format!(
+            "no persistent kernel runs {} with hidden {hidden} on the {device}: its registers do not hold the weights",
+            cell.name()
+        ))
     }
 
     /// The sequences of each launch; empty if the weights do not fit.
@@ -216,18 +218,21 @@ impl KernelLaunches {
         (0..count).map(move |launch| batch / count + u32::from(launch < batch % count))
     }
 
+    /// The kernels that run a batch, one for each launch.
     pub fn of(&self, batch: u32) -> impl Iterator<Item = &(u32, RankedMapping)> {
         self.sizes(batch)
             .map(|size| &self.kernels[size as usize - 1])
     }
 }
 
+/// The times of persistent kernels by the performance model.
 #[derive(Clone, Debug)]
 pub struct PersistentTimes {
     launches: KernelLaunches,
     launch: Nanos,
+    /// The time of a step of each batch from 1 on.
     steps: Vec<Nanos>,
-    /// Of a launch, beside those of its sequences.
+    /// The steps of a launch in addition to those of its sequences.
     more_steps: u32,
 }
 
@@ -268,26 +273,26 @@ impl PersistentTimes {
                  scenarios/devices/titan-v.toml has one; of another GPU batchlab profile --grnn measures rows for the cost table"
             ))
         })?;
-        let none = || {
-            Error::input(format!(
+        let Some(largest) = launches.largest() else {
+            return Err(Error::input(format!(
                 "the registers of the {name} hold the weights of no persistent kernel"
-            ))
+            )));
         };
-        let largest = launches.largest().ok_or_else(none)?;
-        let step = |batch| {
-            launches
-                .of(batch)
-                .map(|(_, best)| times.step(best.rnn, best.cost.total()))
-                .sum()
-        };
+        let mut steps = Vec::with_capacity(largest as usize);
+        for batch in 1..=largest {
+            let kernels = launches.of(batch);
+            let times_of_kernels = kernels.map(|(_, best)| times.step(best.rnn, best.cost.total()));
+            steps.push(times_of_kernels.sum());
+        }
         Ok(PersistentTimes {
             launch: times.launch,
-            steps: (1..=largest).map(step).collect(),
+            steps,
             launches,
             more_steps,
         })
     }
 
+    /// The time of these steps of a batch, in as many launches as it takes.
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         let sizes = self.launches.sizes(batch);
         let steps = u64::from(steps) + u64::from(self.more_steps);
@@ -298,7 +303,7 @@ impl PersistentTimes {
         each.fold(Nanos::ZERO, Nanos::saturating_add)
     }
 
-    /// Of a step in batches up to `largest`, without launches.
+    /// The least times of a step in batches up to `largest`, without launches.
     pub fn best(&self, largest: u32) -> Best {
         let batches = (1..=largest.max(1))
             .zip(&self.steps)

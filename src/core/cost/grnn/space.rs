@@ -20,7 +20,7 @@ pub enum Rnn {
 }
 
 impl Rnn {
-    /// Gates that a work group computes together: all of an LSTM, update and reset of a GRU.
+    /// The gates that a work group computes together: all of an LSTM, update and reset of a GRU.
     pub fn gates(self) -> u32 {
         match self {
             Rnn::Lstm => 4,
@@ -39,6 +39,7 @@ impl fmt::Display for Rnn {
     }
 }
 
+/// A kind of kernel and the sizes of its network and batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RnnSizes {
     pub rnn: Rnn,
@@ -100,7 +101,7 @@ impl Mapping {
         (self.tile_width * rnn.gates()).div_ceil(self.groups)
     }
 
-    /// Blocks of a row of the grid, which share sequences and wait for each other.
+    /// The blocks of a row of the grid, which share sequences and wait for each other.
     pub fn columns(&self, sizes: &RnnSizes) -> u32 {
         sizes.hidden.div_ceil(self.tile_width)
     }
@@ -109,16 +110,18 @@ impl Mapping {
         sizes.batch.div_ceil(self.tile_height)
     }
 
-    /// Each on its own multiprocessor.
+    /// The blocks, each of which runs on its own multiprocessor.
     pub fn blocks(&self, sizes: &RnnSizes) -> u32 {
         self.columns(sizes) * self.rows(sizes)
     }
 }
 
+/// The mappings that are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
+    /// The largest width of a tile.
     pub widest: u32,
-    /// Include blocks whose threads do not divide evenly into warps per scheduler; the published ranking does not.
+    /// Whether to include blocks whose threads do not divide evenly into warps per scheduler; the published ranking does not.
     pub uneven: bool,
 }
 
@@ -135,12 +138,16 @@ const GROUP_SIZES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 pub(super) const LARGEST_GROUP: u32 = 32;
 
 impl Space {
+    /// The number of mappings, valid or not.
     pub fn size(&self, rnn: Rnn, batch: u32) -> u64 {
-        let of_width = |width: u32| divisors(rnn.gates() * width).count() as u64;
-        let groups: u64 = (1..=self.widest).map(of_width).sum();
+        let mut groups = 0;
+        for width in 1..=self.widest {
+            groups += divisors(rnn.gates() * width).count() as u64;
+        }
         groups * divisors(batch).count() as u64 * GROUP_SIZES.len() as u64
     }
 
+    /// Passes each valid mapping to `take`.
     pub fn each_valid(&self, sizes: &RnnSizes, device: &DataSheet, mut take: impl FnMut(Mapping)) {
         let heights = (1..=LARGEST_GROUP).filter(|height| sizes.batch.is_multiple_of(*height));
         let heights: Vec<u32> = heights.collect();
@@ -176,8 +183,8 @@ impl Space {
         }
     }
 
-    /// All blocks run at once, weights fit in registers, a group's outputs fit its threads. The mapping must be of the
-    /// space.
+    /// Whether all blocks run at once, the weights fit in registers, and a group's outputs fit its threads. The mapping must
+    /// be of this space.
     pub fn is_valid(&self, mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> bool {
         let limits = &device.constants;
         let threads = mapping.threads();
@@ -192,12 +199,13 @@ impl Space {
     }
 }
 
-/// One block per multiprocessor; 64 bits, since a grid may be far too large.
+/// Whether each block has a multiprocessor of its own. A grid may be far too large for 32 bits.
 fn is_resident(mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> bool {
     u64::from(mapping.columns(sizes)) * u64::from(mapping.rows(sizes))
         <= u64::from(device.multiprocessors)
 }
 
+/// The weights that a thread keeps in registers.
 pub fn weights_of_thread(mapping: &Mapping, sizes: &RnnSizes) -> f64 {
     let RnnSizes { rnn, hidden, .. } = *sizes;
     let of_gates =
@@ -205,7 +213,7 @@ pub fn weights_of_thread(mapping: &Mapping, sizes: &RnnSizes) -> f64 {
     match rnn {
         Rnn::Lstm => of_gates,
         Rnn::GruDouble => of_gates * 1.5,
-        // Spread over the whole block, which needs them for all outputs.
+        // The other weights are spread over the whole block, which needs them for all outputs.
         Rnn::GruSingle => {
             of_gates + f64::from(mapping.tile_width * hidden.div_ceil(mapping.threads()))
         }

@@ -10,15 +10,19 @@ use crate::core::cost::operators::{OperatorWork, rows_of_node};
 use crate::core::workload::dnn::{Form, FormKind, SizeByTokens};
 use crate::core::workload::operator::{self, Operator};
 
+/// The kernels of a cell by the roofline, with a cache of their times.
 #[derive(Debug)]
 pub struct RooflineKernels {
     device: Arc<Roofline>,
     forms: Vec<Form>,
-    /// By input and batch from 0; 0 if unknown. A time depends only on its place, so any thread may write it.
+    /// The time of each input and batch from 0, or 0 if it is unknown. A time depends only on its place, so any thread may
+    /// write it.
     times: Box<[AtomicU64]>,
+    /// The preferred batch of each input, or 0 if it is unknown.
     preferred: Box<[AtomicU64]>,
 }
 
+/// The largest batch whose times are kept.
 const MOST_KEPT: u32 = 256;
 const KEPT_BATCHES: usize = MOST_KEPT as usize + 1;
 const KEPT_INPUTS: usize = 513;
@@ -41,34 +45,22 @@ impl RooflineKernels {
         }
     }
 
-    /// A kernel per product, and one for everything elementwise. `None` if an operator is opaque. `chain`: exactly one
-    /// cell precedes each cell.
+    /// A kernel for each product, and one for everything elementwise; `None` if an operator is opaque. In a `chain` exactly
+    /// one cell precedes each cell.
     pub fn of_cell(
         device: &Arc<Roofline>,
         operators: &[Operator],
         chain: bool,
     ) -> Option<RooflineKernels> {
-        let form = |kind, [count, rows, inner, columns, elements]: [u64; 5]| {
-            let [count, rows, inner] = [count, rows, inner].map(SizeByTokens::constant);
-            let [columns, elements] = [columns, elements].map(SizeByTokens::constant);
-            Form {
-                kind,
-                count,
-                rows,
-                inner,
-                columns,
-                elements,
-            }
-        };
         let mut forms = Vec::new();
         let mut elements = 0;
         for operator in operators {
             let rows = u64::from(rows_of_node(operator, chain));
-            let (OperatorWork { weights, of_row }, [gives, takes]) =
-                (OperatorWork::of(operator), operator.shape.map(u64::from));
+            let OperatorWork { weights, of_row } = OperatorWork::of(operator);
+            let [gives, takes] = operator.shape.map(u64::from);
             match operator.kind {
                 operator::OperatorKind::Opaque => return None,
-                _ if weights > 0 => forms.push(form(
+                _ if weights > 0 => forms.push(constant_form(
                     FormKind::Matmul,
                     [1, rows, takes, gives, rows * of_row],
                 )),
@@ -76,16 +68,20 @@ impl RooflineKernels {
             }
         }
         if elements > 0 {
-            forms.push(form(FormKind::Memory, [0, 0, 0, 0, elements]));
+            forms.push(constant_form(FormKind::Memory, [0, 0, 0, 0, elements]));
         }
         Some(RooflineKernels::new(Arc::clone(device), forms))
     }
 
     pub fn at(&self, batch: u32, input: u32) -> Nanos {
         let input = if self.preferred.len() == 1 { 0 } else { input };
-        let (row, column) = (input as usize, batch as usize);
-        let is_kept = row < self.preferred.len() && column < KEPT_BATCHES;
-        let place = is_kept.then(|| &self.times[row * KEPT_BATCHES + column]);
+        let row = input as usize;
+        let column = batch as usize;
+        let place = if row < self.preferred.len() && column < KEPT_BATCHES {
+            Some(&self.times[row * KEPT_BATCHES + column])
+        } else {
+            None
+        };
         Nanos(kept(place, || {
             self.launches().saturating_add(self.busy(batch, input)).0
         }))
@@ -93,14 +89,16 @@ impl RooflineKernels {
 
     pub fn preferred(&self, input: u32) -> u32 {
         let input = if self.preferred.len() == 1 { 0 } else { input };
-        let compute = || preferred(|batch| self.busy(batch, input)).into();
-        kept(self.preferred.get(input as usize), compute) as u32
+        let place = self.preferred.get(input as usize);
+        kept(place, || preferred(|batch| self.busy(batch, input)).into()) as u32
     }
 
-    /// For inputs from `input` on (larger ones never take less time), in batches up to `largest`.
+    /// The least times for inputs from `input` on (larger ones never take less time), in batches up to `largest`.
     pub fn best(&self, input: u32, largest: u32) -> Best {
-        let of = |batch: u32| Best::of(batch, self.at(batch, input));
-        let best = (2..=largest.min(MOST_KEPT)).map(of).fold(of(1), Best::or);
+        let mut best = Best::of(1, self.at(1, input));
+        for batch in 2..=largest.min(MOST_KEPT) {
+            best = best.or(Best::of(batch, self.at(batch, input)));
+        }
         if largest <= MOST_KEPT {
             return best;
         }
@@ -116,12 +114,13 @@ impl RooflineKernels {
         })
     }
 
+    /// The time of the kernels without their launches.
     fn busy(&self, batch: u32, input: u32) -> Nanos {
-        let time = |form: &Form| self.device.busy(&form.at(input), batch);
-        self.forms
-            .iter()
-            .map(time)
-            .fold(Nanos::ZERO, Nanos::saturating_add)
+        let mut time = Nanos::ZERO;
+        for form in &self.forms {
+            time = time.saturating_add(self.device.busy(&form.at(input), batch));
+        }
+        time
     }
 
     fn launches(&self) -> Nanos {
@@ -129,7 +128,20 @@ impl RooflineKernels {
     }
 }
 
-/// The value at a place of a cache, if it has one; 0 if unknown.
+/// The form of an operator whose sizes do not depend on tokens.
+fn constant_form(kind: FormKind, sizes: [u64; 5]) -> Form {
+    let [count, rows, inner, columns, elements] = sizes.map(SizeByTokens::constant);
+    Form {
+        kind,
+        count,
+        rows,
+        inner,
+        columns,
+        elements,
+    }
+}
+
+/// The value at a place of a cache, if it has one. It is computed if it is 0, which means unknown.
 #[inline]
 fn kept(place: Option<&AtomicU64>, compute: impl FnOnce() -> u64) -> u64 {
     let Some(place) = place else { return compute() };

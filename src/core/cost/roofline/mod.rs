@@ -38,51 +38,48 @@ pub struct Roofline {
     tf32: Option<ArithmeticUnit>,
     bf16: Option<ArithmeticUnit>,
     f16: Option<ArithmeticUnit>,
-    /// Read by [`grnn::DataSheet`](crate::core::cost::grnn::DataSheet).
+    /// The table that [`grnn::DataSheet`](crate::core::cost::grnn::DataSheet) reads.
     #[serde(rename = "grnn")]
     _grnn: Option<IgnoredAny>,
-    /// That of the precision.
+    /// The unit of the precision.
     #[serde(skip)]
     pub unit: ArithmeticUnit,
 }
 
+/// The speed of a device in one precision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArithmeticUnit {
-    /// Floating-point operations per ns of all multiprocessors.
+    /// The floating-point operations per ns of all multiprocessors together.
     pub peak_gflops: u64,
-    /// Of a number.
+    /// The bytes of a number.
     pub bytes: u64,
     tiles: Vec<Tile>,
     /// The least inner dimension of a slice, if products are divided along it between blocks.
     slice: Option<u64>,
 }
 
+/// The part of a product that a block computes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tile {
     rows: u64,
     columns: u64,
-    /// In percent of the multiprocessor's peak.
+    /// The rate in percent of the multiprocessor's peak.
     efficiency: u64,
 }
 
 impl ArithmeticUnit {
-    /// With the most efficient tiles, in hundredths of an operation per ns.
+    /// The rate with the most efficient tiles, in hundredths of an operation per ns.
     fn best_rate(&self) -> u64 {
-        self.peak_gflops
-            * self
-                .tiles
-                .iter()
-                .map(|tile| tile.efficiency)
-                .max()
-                .unwrap_or(100)
+        let efficiencies = self.tiles.iter().map(|tile| tile.efficiency);
+        self.peak_gflops * efficiencies.max().unwrap_or(100)
     }
 }
 
-/// Of a device file: a thousand times the largest device.
+/// The largest number in a device file: a thousand times that of the largest device.
 const MAX: f64 = (1u64 << 40) as f64;
-/// Tile sides and bytes of a number: their products must not overflow.
+/// The largest side of a tile and the most bytes of a number: their products must not overflow.
 const MAX_TILE: f64 = (1 << 16) as f64;
 
 fn range(key: &str) -> Option<RangeInclusive<f64>> {
@@ -96,6 +93,7 @@ fn range(key: &str) -> Option<RangeInclusive<f64>> {
 }
 
 impl Roofline {
+    /// The units that the file lists.
     fn units(&self) -> impl Iterator<Item = (Precision, &ArithmeticUnit)> {
         let Roofline {
             f32,
@@ -140,44 +138,39 @@ impl Roofline {
         Ok(sheet)
     }
 
-    /// The file of a GPU by the driver's name, such as "NVIDIA TITAN V", which must contain the device's name as whole
-    /// words: a GH200 is not an H200. With its data sheet in float32.
+    /// The file of a GPU and its data sheet in float32. The driver's name of the GPU, such as "NVIDIA TITAN V", must contain
+    /// the device's name as whole words: a GH200 is not an H200.
     pub fn of_gpu(gpu: &str) -> Option<(&'static str, Roofline)> {
-        let words = |name: &str| -> Vec<String> {
-            name.split(|c: char| !c.is_ascii_alphanumeric())
-                .map(str::to_ascii_lowercase)
-                .collect()
-        };
         let gpu = words(gpu);
-        Shipped::Device
-            .all()
-            .into_iter()
-            .find_map(|BuiltIn { name: file, text }| {
-                let sheet = Roofline::parse(text, file, Precision::F32)
-                    .expect("a shipped file is complete");
-                let name = words(&sheet.name);
-                gpu.windows(name.len())
-                    .any(|part| part == name)
-                    .then_some((file, sheet))
-            })
+        for BuiltIn { name: file, text } in Shipped::Device.all() {
+            let sheet =
+                Roofline::parse(text, file, Precision::F32).expect("a shipped file is complete");
+            let name = words(&sheet.name);
+            if gpu.windows(name.len()).any(|part| part == name) {
+                return Some((file, sheet));
+            }
+        }
+        None
     }
 
+    /// The time of an operator's kernel, without its launch.
     pub fn busy(&self, work: &QueryWork, batch: u32) -> Nanos {
         self.computing(work, batch)
             .max(self.traffic(work.moved(batch)))
     }
 
-    /// Of one multiplication of these rows with all numbers of matrices, with the most efficient tiles.
+    /// The time of multiplying each of these rows with all numbers of some matrices once, with the most efficient tiles.
     pub(super) fn products(&self, rows: u32, numbers: u64) -> Nanos {
         let flops = 2 * u128::from(rows) * u128::from(numbers);
         nanos(div_ceil(flops * 100, u128::from(self.unit.best_rate())))
     }
 
-    /// In bytes.
+    /// The bytes of the device's memory.
     pub fn memory(&self) -> Option<u64> {
         self.memory_mb.map(|mb| mb.saturating_mul(1_000_000))
     }
 
+    /// The time of an operator's products, with the fastest tiles and number of slices.
     fn computing(&self, work: &QueryWork, batch: u32) -> Nanos {
         let batch = u128::from(batch);
         let (rows, count) = match work.kind {
@@ -186,28 +179,34 @@ impl Roofline {
             FormKind::BatchedMatmul => (u128::from(work.rows), batch * u128::from(work.count)),
         };
         let results = count * rows * u128::from(work.columns);
-        let is_allowed = |slices: &u64| {
-            *slices == 1
-                || self
-                    .unit
-                    .slice
-                    .is_some_and(|least| work.inner / slices >= least)
-        };
-        let of_tile = |tile: &Tile| {
+        let mut fastest: Option<u128> = None;
+        for tile in &self.unit.tiles {
             let across = u128::from(work.columns.div_ceil(tile.columns));
             let tiles = count * div_ceil(rows, u128::from(tile.rows)) * across;
-            let slices =
-                std::iter::successors(Some(1), |slices| Some(2 * slices)).take_while(is_allowed);
-            slices
-                .map(|slices| self.sliced(tile, tiles, work.inner, slices, results))
-                .min()
-                .unwrap_or(0)
-        };
-        nanos(self.unit.tiles.iter().map(of_tile).min().unwrap_or(0))
+            let mut slices = 1;
+            while slices == 1 || self.can_slice(work.inner, slices) {
+                let time = self.sliced_time(tile, tiles, work.inner, slices, results);
+                fastest = Some(fastest.map_or(time, |before| before.min(time)));
+                slices *= 2;
+            }
+        }
+        nanos(fastest.unwrap_or(0))
     }
 
-    /// Blocks write the sums of their slices, which another kernel adds up.
-    fn sliced(&self, tile: &Tile, tiles: u128, inner: u64, slices: u64, results: u128) -> u128 {
+    /// Whether products can be divided between blocks into these slices of the inner dimension.
+    fn can_slice(&self, inner: u64, slices: u64) -> bool {
+        self.unit.slice.is_some_and(|least| inner / slices >= least)
+    }
+
+    /// The time of products in slices: blocks write the sums of their slices, which another kernel adds up.
+    fn sliced_time(
+        &self,
+        tile: &Tile,
+        tiles: u128,
+        inner: u64,
+        slices: u64,
+        results: u128,
+    ) -> u128 {
         let multiprocessors = self.multiprocessors;
         let waves = div_ceil(tiles * u128::from(slices), u128::from(multiprocessors));
         let flops_of_wave = 2
@@ -218,23 +217,21 @@ impl Roofline {
             waves * flops_of_wave * 100,
             u128::from(self.unit.peak_gflops * tile.efficiency),
         );
-        let adding = || {
-            self.launch
-                .saturating_add(self.traffic(results * u128::from(slices + 1)))
-        };
         if slices == 1 {
-            time
-        } else {
-            time + u128::from(adding().0)
+            return time;
         }
+        let adding = self.traffic(results * u128::from(slices + 1));
+        time + u128::from(self.launch.saturating_add(adding).0)
     }
 
+    /// The time of reading or writing these numbers.
     pub(super) fn traffic(&self, elements: u128) -> Nanos {
         let bytes = elements * u128::from(self.unit.bytes);
         nanos(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))).max(self.latency)
     }
 
-    /// A lower bound in ns for a query's share of any batch: the best tiles' rate, or traffic without weights.
+    /// A lower bound in ns for a query's share of the time of any batch: products at the best tiles' rate, or traffic without
+    /// weights.
     pub fn share_ns(&self, work: &QueryWork) -> f64 {
         let computing = work.flops(1) as f64 * 100.0 / self.unit.best_rate() as f64;
         let moving = (u128::from(work.elements) * u128::from(self.unit.bytes)) as f64 * 1000.0
@@ -243,12 +240,19 @@ impl Roofline {
     }
 }
 
-/// In 64 bits if possible: 128-bit division is several times as slow.
+/// Divides in 64 bits if possible, since a 128-bit division takes several times as long. Rounds up.
 fn div_ceil(number: u128, by: u128) -> u128 {
     match (u64::try_from(number), u64::try_from(by)) {
         (Ok(number), Ok(by)) => u128::from(number.div_ceil(by)),
         _ => number.div_ceil(by),
     }
+}
+
+/// The lower-case words of a name.
+fn words(name: &str) -> Vec<String> {
+    name.split(|c: char| !c.is_ascii_alphanumeric())
+        .map(str::to_ascii_lowercase)
+        .collect()
 }
 
 fn nanos(time: u128) -> Nanos {
