@@ -96,28 +96,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
     (&["lab/run/control", "lab/run/target"], ""),
     (&["lab/run/executor", "lab/run/standard"], ""),
-    (&["lab/plot/axis", "lab/plot/look"], ""),
-    (
-        &[
-            "lab/plot/bars",
-            "lab/plot/input",
-            "lab/plot/lines",
-            "lab/plot/points",
-            "lab/plot/searched",
-        ],
-        "",
-    ),
-    (
-        &[
-            "lab/plot/canvas",
-            "lab/plot/data",
-            "lab/plot/layout",
-            "lab/plot/legend",
-            "lab/plot/panel",
-            "lab/plot/remark",
-        ],
-        "",
-    ),
     (&["lab/scenario/source", "lab/scenario/sweep"], ""),
 ];
 

@@ -123,7 +123,7 @@ impl Axis {
         axis.around(first, last)
     }
 
-    /// An axis of bins with these labels.
+    /// An axis of bins with these ends and ticks.
     pub fn bins(label: impl Into<String>, [low, high]: [f64; 2], ticks: Vec<Tick>) -> Axis {
         Axis {
             label: label.into(),
@@ -222,7 +222,7 @@ impl Axis {
         })
     }
 
-    /// The axis with ticks whose labels, of this extent, fit the length. The ends stay.
+    /// The axis with ticks whose labels fit the length. `extent` is the length of a label. The ends stay.
     pub fn fit(mut self, length: f64, extent: impl Fn(&str) -> f64) -> Axis {
         match self.rule {
             TickRule::Steps(most) => {
@@ -267,7 +267,7 @@ impl Axis {
         }
     }
 
-    /// The multiples of a round step, at most about `room` of them.
+    /// The ticks at multiples of a round step, at most about `room` ticks.
     fn multiples(&self, room: usize) -> Vec<Tick> {
         // An end that is a multiple of the step gets its tick in spite of rounding.
         const SLACK: f64 = 1e-9;
@@ -285,8 +285,8 @@ impl Axis {
         ticks
     }
 
-    /// The ticks of a logarithmic axis. Each 1, 2 and 5 has a label if the labels fit, otherwise powers of ten or some of
-    /// them.
+    /// The ticks of a logarithmic axis. Each 1, 2 and 5 has a label if the labels fit, otherwise all or some powers of
+    /// ten.
     fn decades(&self, length: f64, extent: impl Fn(&str) -> f64) -> Vec<Tick> {
         let decades = exponent(self.high) - exponent(self.low);
         let mut axis = self.clone();
@@ -299,8 +299,8 @@ impl Axis {
         axis.ticks
     }
 
-    /// The ticks of a logarithmic axis with labels at each power of ten that is a multiple of the stride from the highest.
-    /// Stride 0 labels each 1, 2 and 5.
+    /// The ticks of a logarithmic axis. Of the powers of ten, counted from the highest, one in `stride` has a label; stride 0
+    /// labels each 1, 2 and 5.
     fn decade_ticks(&self, stride: i32) -> Vec<Tick> {
         // Over more decades, minor ticks would run together.
         const MOST_WITH_MINOR: i32 = 6;
@@ -373,7 +373,7 @@ impl Axis {
     }
 }
 
-/// The ends that a user gives an axis. An end without a value is that of the data.
+/// The ends that a user gives an axis. An end without a value is where the data ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AxisRange {
     pub low: Option<f64>,

@@ -24,7 +24,7 @@ use crate::lab::results::table::significant;
 
 /// The height of a panel among several.
 const HEIGHT: f64 = 120.0;
-/// The height of an only panel.
+/// The height of a panel that is alone.
 const ALONE: f64 = 210.0;
 /// The meaning of a bar's whisker.
 const WHISKERS: &str = "mean to p99";
@@ -241,7 +241,7 @@ impl Bars {
     }
 }
 
-/// The place of a bar, which has a number in its group, of this many bars in each group.
+/// The place of a bar. Each group has the same number of bars.
 fn place_bar(
     panel: &PlotPanel,
     value: f64,

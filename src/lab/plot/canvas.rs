@@ -75,7 +75,7 @@ impl Stroke {
     }
 }
 
-/// Which part of a text stands at its place.
+/// The part of a text that is at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     Left,
@@ -223,7 +223,7 @@ impl Canvas {
     }
 
     /// What a label in the rectangle would hide of the marks from number `first` on. The cost is a distance: for lines the
-    /// hidden length, for other marks how much farther away a label may stand to leave them free.
+    /// hidden length, for other marks the detour that is worth leaving them free.
     pub fn hidden(&self, rect: &Rect, first: usize) -> f64 {
         self.marks[first..]
             .iter()

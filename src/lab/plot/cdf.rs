@@ -220,7 +220,7 @@ pub fn share_axis() -> Axis {
 }
 
 /// The ends of a logarithmic axis, or `None` if all times are 0. It begins where the first curve rises, at most five
-/// decades below the largest time of the fastest policy: the slowest policy's could cut off the fastest.
+/// decades below the largest time of the fastest policy. The largest time of the slowest one could cut off the fastest.
 fn time_range(lines: &[CdfLine]) -> Option<(f64, f64)> {
     let mut most: f64 = 0.0;
     for line in lines {

@@ -45,9 +45,9 @@ pub struct Bar {
     pub upto: Option<f64>,
     /// The ends of the value's 95 % interval over replications.
     pub interval: Option<[f64; 2]>,
-    /// Whether the run was saturated; a hollow marker stands on the bar.
+    /// Whether the run was saturated; the bar then has a hollow marker.
     pub saturated: bool,
-    /// Whether the load generator was late; a crossed marker stands on the bar.
+    /// Whether the load generator was late; the bar then has a crossed marker.
     pub invalid: bool,
 }
 

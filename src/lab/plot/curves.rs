@@ -111,7 +111,7 @@ impl<'i> PanelRuns<'i> {
         })
     }
 
-    /// Keeps only the first of each policy's saturated runs that turn no request away. The others stand above one
+    /// Keeps only the first of each policy's saturated runs that turn no request away. The others would lie above one
     /// another, each as high as its run was long.
     fn keep_first_saturated(&mut self) {
         for dots in &mut self.dots {
@@ -174,8 +174,8 @@ impl<'i> PanelRuns<'i> {
         }
     }
 
-    /// The axis of latencies in ms. It holds floors, the objective, and every run that was not saturated; saturated ones,
-    /// whose latency shows only how long they were, stretch it only a little.
+    /// The axis of latencies in ms. It includes floors, the objective, and every run that was not saturated.
+    /// Saturated runs, whose latency shows only how long they were, stretch it only a little.
     fn latency_axis(
         &self,
         label: &str,

@@ -10,7 +10,7 @@ pub const OF_REPLICATIONS: &str = "95 % interval";
 /// The name of intervals from the median to the 99th percentile.
 pub const P50_TO_P99: &str = "p50 to p99";
 
-/// A drawn value. A value with two intervals has two of them.
+/// A drawn value, as a row of the table. A value with two intervals has two rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Datum {
     /// The panel's heading; empty in a figure with one panel.

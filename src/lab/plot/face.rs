@@ -31,7 +31,7 @@ pub struct Face {
     name: String,
     font: FontArc,
     bytes: Arc<Cow<'static, [u8]>>,
-    /// Whether the bytes are those of the family; otherwise they only stand in for its widths.
+    /// Whether the bytes are those of the family; otherwise their widths replace those of the family.
     pub is_own: bool,
 }
 
@@ -101,7 +101,7 @@ impl Face {
         })
     }
 
-    /// The bytes of the font, for a format that holds the font itself.
+    /// The bytes of the font, for a format that contains the font itself.
     pub fn embedded(&self, format: &str) -> Result<&[u8]> {
         if self.is_own {
             return Ok(&self.bytes);

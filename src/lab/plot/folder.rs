@@ -33,7 +33,7 @@ pub struct ResultsFolder {
 #[derive(Clone, Debug)]
 pub struct Series<'a> {
     pub label: String,
-    /// The style, which is the same in every figure of these inputs, whatever policies are chosen.
+    /// The style, which is the same in every figure of these inputs, whichever policies are chosen.
     pub style: Style,
     /// The policy and its swept keys; [`Series::label`] may extend it.
     pub name: String,
@@ -101,7 +101,7 @@ impl ResultsFolder {
             .collect()
     }
 
-    /// The last parts of the path, this many of them.
+    /// The last `count` parts of the path.
     pub(super) fn last_parts(&self, count: usize) -> String {
         let all: Vec<_> = self
             .full
@@ -111,7 +111,7 @@ impl ResultsFolder {
         all[all.len().saturating_sub(count)..].join("/")
     }
 
-    /// The rows of the summary, or of the classes in figures by class. Each comes with the row of all requests.
+    /// The rows of the summary, or of the classes in figures by class. Next to each is the row of all requests.
     fn rows(&self, options: &PlotOptions) -> Result<Vec<(CsvRow<'_>, CsvRow<'_>)>> {
         if !options.by_class {
             return Ok(self.results.rows().map(|row| (row, row)).collect());

@@ -83,7 +83,7 @@ fn draw(mut schedules: Vec<Schedule>, end: u64, options: &PlotOptions) -> Drawin
         end as f64 / unit * 1.02,
         MOST_ACROSS,
     );
-    // The rows of a schedule are not values, so this axis only stands for one.
+    // The rows of a schedule are not values, so this vertical axis is a placeholder.
     let rows = Axis::bins("", [0.0, 1.0], Vec::new());
     let [time, rows] = options.axes([time, rows], [1.0 / unit, 1.0])?;
     let batches = schedules.iter().flat_map(|s| &s.tasks);
@@ -406,7 +406,7 @@ fn draw_task(canvas: &mut Canvas, body: &Rect, batch: u64) {
     if canvas.sheet.face.width(&size, SMALL) > body.width() - 2.0 {
         return;
     }
-    // The size stands above a bar that is too low for it.
+    // The size is above a bar that is too low for it.
     let baseline = if body.height() > SMALL {
         body.top + SMALL - 1.0
     } else {

@@ -337,7 +337,7 @@ fn fields_of_summaries(
     inputs: &PlotInputs,
     options: &PlotOptions,
 ) -> Result<HeatFields, Undrawn> {
-    // The key on the x axis is no different from the others here.
+    // The keys of both axes are swept keys of a series here, so no key becomes its x axis.
     let without_x = PlotOptions {
         x: None,
         ..options.with_panels()

@@ -144,7 +144,7 @@ impl PlotInputs {
         distinct(keys)
     }
 
-    /// The options with their font read and with labels of policies and folders that there are.
+    /// The options with the font that was read. Labels have to name policies and folders that there are.
     pub(super) fn resolve(&self, options: &PlotOptions) -> Result<PlotOptions> {
         let face = options.read_face()?;
         let without_labels = PlotOptions {
@@ -223,7 +223,7 @@ impl PlotInputs {
         }
     }
 
-    /// Whether all folders are of searches.
+    /// Whether all folders have results of searches only.
     pub fn has_no_summary(&self) -> bool {
         self.folders
             .iter()

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::lab::results::columns::{about, name_of};
 
-/// The kinds of figures, in the order in which they are drawn if none is chosen. A kind has one name on the
-/// command line, in scenarios and of its files. Its comment is its caption.
+/// The kinds of figures, in the order in which they are drawn if none is chosen. A kind has the same name on
+/// the command line, in scenarios and for its files. Its comment is its caption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureKind {

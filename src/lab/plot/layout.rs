@@ -12,7 +12,7 @@ use super::remark::{Remark, stated_entry, stated_remarks};
 use super::sheet::Sheet;
 use super::style::{INK, MEDIUM, PADDING, SMALL};
 
-/// The largest number of labels of an x axis. Axes have as many of them as fit.
+/// The largest number of labels of an x axis. An axis has as many labels as fit.
 pub const MOST_ACROSS: usize = 8;
 /// The height of a panel with curves.
 const HEIGHT: f64 = 250.0;
@@ -37,7 +37,7 @@ pub struct Frame<'a> {
     pub sheet: &'a Sheet,
     pub title: Option<&'a str>,
     pub legend: &'a [LegendEntry],
-    /// Whether panels may stand next to each other.
+    /// Whether panels may be next to each other.
     pub beside: bool,
     /// The label of second vertical axes, whose ticks the figure draws.
     pub right: Option<&'a str>,
@@ -253,7 +253,7 @@ fn set_size(canvas: &mut Canvas, bottom: f64, right: Option<f64>) {
     }
 }
 
-/// The number of panels in a row. Rows have equal numbers, if panels may stand next to each other and the labels of all
+/// The number of panels in a row. Rows have equal numbers, if panels may be next to each other and the labels of all
 /// bins fit.
 fn count_columns(frame: &Frame<'_>, contents: &[Content]) -> usize {
     /// About the width of vertical labels.
@@ -316,7 +316,7 @@ fn row_height(row: &[Content]) -> f64 {
     largest(row, |one| one.height)
 }
 
-/// Draws one label for the vertical axes of all panels. Horizontal labels that differ stand below the panels of the last
+/// Draws one label for the vertical axes of all panels. Horizontal labels that differ are below the panels of the last
 /// row.
 fn label_axes(canvas: &mut Canvas, frame: &Frame<'_>, panels: &[PlotPanel], columns: usize) {
     let ([first, ..], [.., last]) = (panels, panels) else {
@@ -372,7 +372,7 @@ fn widest_label(face: &Face, axis: &Axis) -> f64 {
 fn overhang(face: &Face, x: &Axis) -> f64 {
     let last = x.labels().next_back();
     match x.spread {
-        // The last bin's label stands half a bin before the end.
+        // The label of the last bin is half a bin before the end.
         Spread::Bins => {
             let half = last.map_or(0.0, |label| face.width(label, SMALL) / 2.0);
             (half - 190.0 / (x.high - x.low)).max(0.0)

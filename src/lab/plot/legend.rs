@@ -151,7 +151,7 @@ pub fn interval_label(replications: &[u64]) -> String {
     }
 }
 
-/// Entries for the signs that the markers of several panels have. Each panel comes with its vertical axis.
+/// Entries for the signs that the markers of several panels have. The vertical axis of each panel is next to its points.
 pub fn marker_entries<'d, D: Iterator<Item = &'d Dot> + Clone>(
     panels: impl Iterator<Item = (D, &'d Axis)>,
 ) -> Vec<LegendEntry> {

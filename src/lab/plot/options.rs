@@ -53,7 +53,7 @@ pub struct PlotOptions {
     pub panels: bool,
     #[command(flatten)]
     pub look: Look,
-    /// The look's font, once it is read.
+    /// The font that the look names, after it is read.
     #[arg(skip)]
     pub face: Face,
     /// Values that a paper states.

@@ -28,8 +28,8 @@ struct PointRun<'s> {
 }
 
 /// The point whose requests are compared: the user's choice, or the highest rate that saturates no policy. Policies
-/// that are saturated at every rate do not count. A policy with several values of a swept key may be saturated with all
-/// but one of them.
+/// that are saturated at every rate do not count. If a policy ran with several values of a swept key, one
+/// value with which it is not saturated suffices.
 pub fn choose_point(series: &[Series<'_>], options: &PlotOptions) -> Result<String> {
     let runs = point_runs(series)?;
     let known = distinct(runs.iter().map(|run| run.point));
