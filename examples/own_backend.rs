@@ -125,7 +125,7 @@ mod tests {
         };
         let run = |policy| {
             device
-                .run(
+                .execute(
                     &inputs,
                     &Run {
                         policy,

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::json;
 
 use super::parts::Parts;
-use super::sim::tell_of_locks;
+use super::sim::note_missing_locks;
 use super::{Common, Sweeps, number_in};
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, Rate};
@@ -211,9 +211,9 @@ impl KneeArgs {
             own.iter().filter(|own| **own).count()
         });
         let lock = searches.open(parts.keeps(), parts.shard)?;
-        tell_of_locks(common, lock.held);
+        note_missing_locks(common, lock.held);
         let name = &scenarios[0].0.name;
-        let found = common.carry_out(runs, name, |stop, done| {
+        let found = common.run_with_progress(runs, name, |stop, done| {
             searches.find(own.as_ref().map(|(_, own)| &own[..]), stop, done)
         })?;
         if let Some((shard, own)) = own {

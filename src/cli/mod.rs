@@ -42,7 +42,6 @@ use self::render::{Shown, say};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::base::shipped::{self, Shipped};
-use crate::core::cost::table::CostTable;
 use crate::core::policy::registry::Registry;
 use crate::lab::run::executor::Executors;
 use crate::lab::scenario::Scenario;
@@ -62,18 +61,19 @@ const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 a mistake in the c
 #[command(name = "batchlab", version = VERSION, about, max_term_width = 100, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: BatchlabCommand,
 }
 
-/// One line for each command: its name, its options, and what runs it, given the options, the registry and the executors.
+/// Declares a command by a line: its name, its options, and the function that runs it with the options, the registry and
+/// the executors.
 macro_rules! commands {
     ($($(#[$attribute:meta])* $name:ident($options:ty) $run:expr;)*) => {
         #[derive(Subcommand, Debug)]
-        enum Command { $($(#[$attribute])* $name($options)),* }
+        enum BatchlabCommand { $($(#[$attribute])* $name($options)),* }
 
-        impl Command {
+        impl BatchlabCommand {
             fn run(&self, registry: &Registry, executors: &Executors) -> Result<()> {
-                match self { $(Command::$name(options) => ($run)(options, registry, executors)),* }
+                match self { $(BatchlabCommand::$name(options) => ($run)(options, registry, executors)),* }
             }
         }
     };
@@ -123,7 +123,7 @@ pub fn main(registry: &Registry) -> ExitCode {
     main_with(registry, &Executors::standard())
 }
 
-/// As [`main`], on these executors and simulators.
+/// Runs the command line as [`main`] does, with these executors and simulators.
 pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
     let parsed = Cli::from_arg_matches(&command(executors).get_matches())
         .unwrap_or_else(|error| error.exit());
@@ -136,27 +136,24 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
     }
 }
 
-/// With the registered backends.
+/// The commands, whose options list the registered backends.
 fn command(executors: &Executors) -> clap::Command {
-    let simulators = executors
-        .simulators
-        .iter()
-        .map(|one| PossibleValue::new(one.name()).help(one.about()));
-    let computing = executors
-        .executors
-        .iter()
-        .map(|one| PossibleValue::new(one.name()).help(one.about()));
-    let (simulators, computing) = (
-        PossibleValuesParser::new(simulators),
-        PossibleValuesParser::new(computing),
-    );
+    let mut simulated = Vec::new();
+    for simulator in &executors.simulators {
+        simulated.push(PossibleValue::new(simulator.name()).help(simulator.about()));
+    }
+    let mut real = Vec::new();
+    for executor in &executors.executors {
+        real.push(PossibleValue::new(executor.name()).help(executor.about()));
+    }
     let mut command = Cli::command();
-    for name in ["sim", "real", "profile", "validate"] {
-        let parser = if name == "sim" {
-            simulators.clone()
-        } else {
-            computing.clone()
-        };
+    for (name, backends) in [
+        ("sim", &simulated),
+        ("real", &real),
+        ("profile", &real),
+        ("validate", &real),
+    ] {
+        let parser = PossibleValuesParser::new(backends.clone());
         command = command.mut_subcommand(name, |command| {
             command.mut_arg("backend", |arg| arg.value_parser(parser))
         });
@@ -164,14 +161,13 @@ fn command(executors: &Executors) -> clap::Command {
     negative_numbers_are_values(command)
 }
 
-/// So that `--seed -1` is answered with what a seed is.
+/// Lets options take negative numbers, so that the error of `--seed -1` says what a seed is.
 fn negative_numbers_are_values(command: clap::Command) -> clap::Command {
-    let number = |arg: clap::Arg| {
-        let takes_values = arg.get_action().takes_values();
-        arg.allow_negative_numbers(takes_values)
-    };
     command
-        .mut_args(number)
+        .mut_args(|arg| {
+            let takes_values = arg.get_action().takes_values();
+            arg.allow_negative_numbers(takes_values)
+        })
         .mut_subcommands(negative_numbers_are_values)
 }
 
@@ -202,7 +198,7 @@ pub struct Common {
     pub shown: Shown,
 }
 
-/// Of commands that run sweeps.
+/// The option of commands that run sweeps.
 #[derive(Args, Clone, Debug)]
 pub struct Sweeps {
     /// Run each of several values of a key (repeatable, for all combinations), such as device.workers=1,2,4; a policy's key
@@ -218,7 +214,7 @@ impl Common {
         Ok(scenario)
     }
 
-    /// With the user's overrides, then `more`; without a note on built-in files.
+    /// Reads a scenario with the user's overrides, then `more`, and prints no note on built-in files.
     pub fn scenario_with(
         &self,
         path: &Path,
@@ -231,20 +227,22 @@ impl Common {
         Ok(scenario)
     }
 
-    /// For each file, the scenarios of its sweep and of `sweeps`.
+    /// Reads each file as the scenarios of its sweep and of `sweeps`.
     pub fn sweeps(
         &self,
         paths: &[PathBuf],
         sweeps: &[String],
         registry: &Registry,
     ) -> Result<Vec<Vec<Scenario>>> {
-        let expand = |path: &PathBuf| self.sweep(path, sweeps, registry);
-        let scenarios = paths.iter().map(expand).collect::<Result<Vec<_>>>()?;
-        named_apart(scenarios.iter().map(|scenarios| &scenarios[0]))?;
+        let mut scenarios = Vec::new();
+        for path in paths {
+            scenarios.push(self.sweep(path, sweeps, registry)?);
+        }
+        refuse_equal_names(scenarios.iter().map(|scenarios| &scenarios[0]))?;
         Ok(scenarios)
     }
 
-    /// The scenarios of a file's sweep and of `sweeps`; a single one if there is none.
+    /// Reads a file as the scenarios of its sweep and of `sweeps`; a single one if there is none.
     pub fn sweep(
         &self,
         path: &Path,
@@ -255,12 +253,8 @@ impl Common {
         let mut scenarios = Scenario::expand(&path, &self.overrides, sweeps, registry)?;
         note_built_in(files_of(&scenarios), self.quiet);
         for scenario in &mut scenarios {
-            if self.seed.is_some()
-                && scenario.policies[0]
-                    .swept
-                    .iter()
-                    .any(|(key, _)| key == "seed")
-            {
+            let mut swept = scenario.policies[0].swept.iter();
+            if self.seed.is_some() && swept.any(|(key, _)| key == "seed") {
                 return Err(Error::at(
                     &path,
                     "--seed: the seed is swept; leave one of the two out",
@@ -277,7 +271,7 @@ impl Common {
             .unwrap_or_else(|| PathBuf::from("results").join(backend))
     }
 
-    /// On as many threads as the user wants.
+    /// Does the work on the number of threads that the user wants.
     pub fn on_threads<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let threads = self.threads.map_or(0, usize::from);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -285,14 +279,16 @@ impl Common {
             .install(work)
     }
 
-    /// As [`Common::on_threads`], until Ctrl-C sets the flag. The work tells of each run that is done.
-    pub fn carry_out<T: Send>(
+    /// Does the work as [`Common::on_threads`] does, with a bar for this number of runs. Ctrl-C sets the flag that `work`
+    /// is given; `work` calls its other argument after every run.
+    pub fn run_with_progress<T: Send>(
         &self,
         runs: usize,
         name: &str,
         work: impl FnOnce(&AtomicBool, &(dyn Fn() + Sync)) -> Result<T> + Send,
     ) -> Result<T> {
-        let (stop, bar) = (stop_on_ctrl_c()?, progress(self.quiet, runs, "runs", name));
+        let stop = stop_on_ctrl_c()?;
+        let bar = progress(self.quiet, runs, "runs", name);
         let done = self.on_threads(|| work(stop, &|| bar.inc(1)))?;
         bar.finish_and_clear();
         Ok(done)
@@ -304,24 +300,21 @@ impl Common {
         }
     }
 
-    pub fn note_falling(&self, costs: &Path) {
-        let falling = CostTable::read(costs).map_or_else(|_| Vec::new(), |table| table.falling());
-        falling
-            .iter()
-            .for_each(|note| self.note(format!("{note}; check the table")));
+    /// Notes that times of a cost table fall.
+    pub fn note_falling(&self, falling: &str) {
+        self.note(format!("{falling}; check the table"));
     }
 }
 
-/// Each scenario's own file, and those that it names.
+/// The file of each scenario, and the files that it names.
 fn files_of(scenarios: &[Scenario]) -> impl Iterator<Item = &Path> {
-    scenarios.iter().flat_map(|one| {
-        one.inputs()
-            .map(|(_, path)| path)
-            .chain([one.file.as_path()])
+    scenarios.iter().flat_map(|scenario| {
+        let inputs = scenario.inputs().map(|(_, path)| path);
+        inputs.chain([scenario.file.as_path()])
     })
 }
 
-/// A file on disk, or a built-in one, by its path or name.
+/// Finds a file on disk, or a built-in one, by its path or name.
 fn find(kind: Shipped, given: &Path, quiet: bool) -> Result<PathBuf> {
     let path = kind.find(given)?;
     note_built_in(std::iter::once(path.as_path()), quiet);
@@ -329,38 +322,39 @@ fn find(kind: Shipped, given: &Path, quiet: bool) -> Result<PathBuf> {
 }
 
 fn note_built_in<'p>(files: impl Iterator<Item = &'p Path>, quiet: bool) {
-    let plain =
-        |path: &Path| shipped::within_repository(path).map(|path| path.display().to_string());
-    let used: BTreeSet<String> = files
-        .filter(|path| shipped::is_built_in(path))
-        .filter_map(plain)
-        .collect();
+    let mut used = BTreeSet::new();
+    for path in files.filter(|path| shipped::is_built_in(path)) {
+        if let Some(path) = shipped::within_repository(path) {
+            used.insert(path.display().to_string());
+        }
+    }
     if !quiet && !used.is_empty() {
-        say(format_args!(
-            "built-in files: {}",
-            used.into_iter().collect::<Vec<_>>().join(", ")
-        ));
+        let used: Vec<String> = used.into_iter().collect();
+        say(format_args!("built-in files: {}", used.join(", ")));
     }
 }
 
-/// Scenarios with equal names would overwrite each other's results.
-fn named_apart<'s>(scenarios: impl Iterator<Item = &'s Scenario>) -> Result<()> {
+/// Refuses scenarios with equal names, which would overwrite each other's results.
+fn refuse_equal_names<'s>(scenarios: impl Iterator<Item = &'s Scenario>) -> Result<()> {
     let mut seen = BTreeMap::new();
     for scenario in scenarios {
         // Some file systems ignore case.
-        if let Some(other) = seen.insert(folder_name(&scenario.name).to_lowercase(), &scenario.file)
-        {
-            let (name, other) = (&scenario.name, other.display());
-            let why = format!(
-                "\"{name}\" is also the name in {other}; each scenario of one call needs a folder of its own"
-            );
-            return Err(Error::at(&scenario.file, format_args!("name: {why}")));
+        let folder = folder_name(&scenario.name).to_lowercase();
+        if let Some(other) = seen.insert(folder, &scenario.file) {
+            let name = &scenario.name;
+            let other = other.display();
+            return Err(Error::at(
+                &scenario.file,
+                format_args!(
+                    "name: \"{name}\" is also the name in {other}; each scenario of one call needs a folder of its own"
+                ),
+            ));
         }
     }
     Ok(())
 }
 
-/// On standard error; hidden if that is not a terminal or the user wants quiet.
+/// A bar on standard error; hidden if that is not a terminal or the user wants quiet.
 fn progress(quiet: bool, steps: usize, unit: &str, name: &str) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();
@@ -375,15 +369,15 @@ fn progress(quiet: bool, steps: usize, unit: &str, name: &str) -> ProgressBar {
         .with_message(name.to_string())
 }
 
-/// Ctrl-C or a request to terminate sets the flag, which stops experiments; a second one exits at once.
+/// The flag that Ctrl-C or a request to terminate sets, which stops runs. A second one ends the program at once.
 pub fn stop_on_ctrl_c() -> Result<&'static AtomicBool> {
     static STOP: AtomicBool = AtomicBool::new(false);
-    let handler = || {
+    let handled = ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-    };
-    match ctrlc::set_handler(handler) {
+    });
+    match handled {
         Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(&STOP),
         Err(cause) => Err(Error::failed(format!("Ctrl-C can't be caught: {cause}"))),
     }
@@ -394,7 +388,7 @@ pub fn seed(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("must be a whole number from 0 to {}", u64::MAX))
 }
 
-/// Parses a number within bounds.
+/// A parser of numbers within bounds.
 pub fn number_in(allowed: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String> + Clone {
     move |text| {
         let number = text.parse().ok().filter(|number| allowed.contains(number));

@@ -37,44 +37,24 @@ impl Parts {
         self.resume || self.merge_only
     }
 
-    /// Whether each of the points is that of the shard, if one is asked for.
+    /// The shard that is asked for, if any, and whether each of the points is its own.
     pub fn own(&self, points: &[PlannedPoint]) -> Option<(Shard, Vec<bool>)> {
-        self.shard.map(|shard| (shard, shard.own(points)))
+        let shard = self.shard?;
+        Some((shard, shard.own(points)))
     }
 
     /// Prints the plan. With `--shard`, only its points.
     pub fn show(&self, points: &[PlannedPoint], shown: Shown) -> Result<()> {
-        let own = self
-            .own(points)
-            .map_or(vec![true; points.len()], |(_, own)| own);
-        let numbered = (1..).zip(points).zip(own).filter(|(_, own)| *own);
-        let listed: Vec<PlannedPoint> = numbered
-            .map(|((point, of), _)| PlannedPoint {
-                point,
-                ..of.clone()
-            })
-            .collect();
-        let table = || {
-            tabulate(
-                &listed,
-                &[
-                    ("point", &|point| point.point.to_string()),
-                    ("scenario", &|point| point.scenario.clone()),
-                    ("policy", &PlannedPoint::name),
-                    ("load", &|point| point.load.clone()),
-                    ("replication", &|point| point.replication.to_string()),
-                    ("cost", &|point| point.cost.to_string()),
-                    ("", &|point| {
-                        if point.finished {
-                            "finished".into()
-                        } else {
-                            String::new()
-                        }
-                    }),
-                ],
-            )
-        };
-        shown.show(table, || &listed)
+        let own = self.own(points).map(|(_, own)| own);
+        let mut listed = Vec::new();
+        for (index, point) in points.iter().enumerate() {
+            if own.as_ref().is_none_or(|own| own[index]) {
+                let mut point = point.clone();
+                point.point = index + 1;
+                listed.push(point);
+            }
+        }
+        shown.show(|| plan_table(&listed), || &listed)
     }
 
     /// Fails if points are missing, and names the shards that have them. The folders are those of the points.
@@ -92,23 +72,45 @@ impl Parts {
             names.join(", "),
             points.len()
         );
-        let again = |count: &u32| {
-            let of_points = points.iter().zip(shards(points, *count));
-            let mut again: Vec<u32> = of_points
-                .filter_map(|(point, of)| (!point.finished).then_some(of))
-                .collect();
-            again.dedup();
-            format!(
-                "; of {count} shards, run again --array={}",
-                ranges(&again).join(",")
-            )
-        };
         let counts: BTreeSet<u32> = folders
             .iter()
             .flat_map(|folder| lock::shards(folder))
             .collect();
-        text.extend(counts.iter().map(again));
+        for count in counts {
+            let mut again = Vec::new();
+            for (point, shard) in points.iter().zip(shards(points, count)) {
+                if !point.finished {
+                    again.push(shard);
+                }
+            }
+            again.dedup();
+            text += &format!(
+                "; of {count} shards, run again --array={}",
+                ranges(&again).join(",")
+            );
+        }
         text += "; or call --resume to compute them here";
         Err(Error::Incomplete(text))
     }
+}
+
+fn plan_table(points: &[PlannedPoint]) -> String {
+    tabulate(
+        points,
+        &[
+            ("point", &|point| point.point.to_string()),
+            ("scenario", &|point| point.scenario.clone()),
+            ("policy", &PlannedPoint::name),
+            ("load", &|point| point.load.clone()),
+            ("replication", &|point| point.replication.to_string()),
+            ("cost", &|point| point.cost.to_string()),
+            ("", &|point| {
+                if point.finished {
+                    "finished".into()
+                } else {
+                    String::new()
+                }
+            }),
+        ],
+    )
 }

@@ -14,12 +14,12 @@ use crate::base::files::write_typed;
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct Shown {
     /// How the results are printed
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    format: OutputFormat,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+enum OutputFormat {
     /// For a reader
     Table,
     /// An array of results, for a program
@@ -27,6 +27,7 @@ enum Format {
 }
 
 impl Shown {
+    /// Prints a single result.
     pub fn show<J: Serialize>(
         self,
         table: impl FnOnce() -> String,
@@ -39,12 +40,15 @@ impl Shown {
 
     pub fn several(self) -> Several {
         Several {
-            json: (self.format == Format::Json).then(Vec::new),
+            json: match self.format {
+                OutputFormat::Table => None,
+                OutputFormat::Json => Some(Vec::new()),
+            },
         }
     }
 }
 
-/// Results of one call: tables are printed at once, JSON at the end as one array.
+/// The results of one call: tables are printed at once, JSON at the end as one array.
 pub struct Several {
     json: Option<Vec<Value>>,
 }
@@ -65,30 +69,31 @@ impl Several {
         Ok(())
     }
 
-    /// One result is an array too, so that a program reads all calls alike.
+    /// Prints the JSON. A single result is an array too, so that a program reads the results of all calls alike.
     pub fn end(self) -> Result<()> {
-        self.json.map_or(Ok(()), |results| {
-            print(&format!("{:#}\n", Value::Array(results)))
-        })
+        match self.json {
+            Some(results) => print(&format!("{:#}\n", Value::Array(results))),
+            None => Ok(()),
+        }
     }
 }
 
-/// In characters; `None` if standard output is not a terminal.
-pub fn width() -> Option<usize> {
+/// The width of the terminal in characters; `None` if standard output is not a terminal.
+pub fn terminal_width() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
 }
 
-/// A reader that stops reading, such as `head`, is not an error.
+/// Prints to standard output. A reader that stops reading, such as `head`, is not an error.
 pub fn print(text: &str) -> Result<()> {
     print_with(|out| out.write_all(printable(text).as_bytes()))
 }
 
-/// A line on standard error. If that can't be written, the exit code still tells.
+/// Prints a line on standard error. If that can't be written, the exit code still says what happened.
 pub fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
 }
 
-/// To a file that the user has named, or to standard output.
+/// Writes to a file that the user has named, or to standard output.
 pub fn put(path: Option<&Path>, text: &str) -> Result<()> {
     match path {
         Some(path) => write_typed(path, |out| out.write_all(text.as_bytes())),
@@ -96,7 +101,7 @@ pub fn put(path: Option<&Path>, text: &str) -> Result<()> {
     }
 }
 
-/// As [`print()`].
+/// Prints what `fill` writes, as [`print()`] does.
 pub fn print_with(
     fill: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::Result<()>,
 ) -> Result<()> {

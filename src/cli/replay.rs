@@ -124,17 +124,14 @@ fn simulated(args: &Args, scenario: &Scenario) -> Result<Target> {
                 .to_string_lossy()
                 .into_owned(),
         );
-        scenario
-            .policies
-            .iter_mut()
-            .for_each(|policy| policy.costs = Some(costs.clone()));
+        scenario.set_costs(&costs);
     }
     let device = &scenario.device;
     let computed = device.roofline.is_some() || device.grnn.is_some();
     if let Some(policy) = scenario
         .policies
         .iter()
-        .find(|policy| policy.costs.is_none() && !computed)
+        .find(|policy| policy.costs.file().is_none() && !computed)
     {
         let why = format!("its scenario names no costs for \"{}\"", policy.label);
         let way = "name the table to simulate with, as --costs COSTS.csv";

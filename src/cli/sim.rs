@@ -1,22 +1,23 @@
 //! `batchlab sim` and `batchlab real`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::parts::Parts;
-use super::render::width;
-use super::{Common, Sweeps};
+use super::render::terminal_width;
+use super::{Common, Sweeps, progress, stop_on_ctrl_c};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::core::policy::registry::Registry;
 use crate::core::record::execution::Decisions;
 use crate::core::summary::validity::{Extrapolation, LATENESS_BOUND, Lateness};
+use crate::lab::figures::{self, ScenarioFigures};
 use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::{summary, table};
 use crate::lab::run::executor::{Executors, SelectedBackend, Verify};
 use crate::lab::run::verify::{Largest, Verified};
-use crate::lab::run::{self, RunOptions, RunReport};
-use crate::lab::scenario::{PolicyEntry, Scenario};
+use crate::lab::run::{self, RunOptions, RunReport, Sweep};
+use crate::lab::scenario::Scenario;
 
 /// Run scenarios on the simulated GPU
 ///
@@ -83,147 +84,157 @@ pub struct RealArgs {
 }
 
 pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result<()> {
-    let target = SelectedBackend::Simulated(executors.simulator(&args.backend)?);
-    let out = args.common.out(target.name());
-    let (parts, replications) = (&args.parts, args.replications);
+    let backend = SelectedBackend::Simulated(executors.simulator(&args.backend)?);
+    let common = &args.common;
+    let parts = &args.parts;
     let options = RunOptions {
-        backend: target,
-        out,
-        replications,
+        backend,
+        out: common.out(backend.name()),
+        replications: args.replications,
         resume: parts.keeps(),
         shard: None,
-        stated: Vec::new(),
     };
-    let scenarios = args
-        .common
-        .sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
+    let sweeps = common.sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
     if parts.plan || parts.merge_only {
-        let points = scenarios
-            .iter()
-            .map(|sweep| run::points(sweep, &options, true));
-        let points = points.collect::<Result<Vec<_>>>()?.concat();
-        if parts.plan {
-            return parts.show(&points, args.common.shown);
+        let mut points = Vec::new();
+        let mut folders = Vec::new();
+        for scenarios in &sweeps {
+            points.extend(run::points(scenarios, &options, true)?);
+            folders.push(options.out.join(folder_name(&scenarios[0].name)));
         }
-        let folder = |sweep: &Vec<Scenario>| options.out.join(folder_name(&sweep[0].name));
-        Parts::refuse_missing(&points, &scenarios.iter().map(folder).collect::<Vec<_>>())?;
+        if parts.plan {
+            return parts.show(&points, common.shown);
+        }
+        Parts::refuse_missing(&points, &folders)?;
     }
     if parts.shard.is_some() {
-        return run_shard(&scenarios, args, &options);
+        return run_shard(&sweeps, args, &options);
     }
-    run_all(&scenarios, &args.common, &options)
+    run_sweeps(&sweeps, common, &options)
 }
 
 pub fn real(args: &RealArgs, registry: &Registry, executors: &Executors) -> Result<()> {
-    let target = SelectedBackend::Real(executors.executor(&args.backend)?, args.verify);
-    let out = args.common.out(target.name());
+    let backend = SelectedBackend::Real(executors.executor(&args.backend)?, args.verify);
+    let common = &args.common;
     let options = RunOptions {
-        backend: target,
-        out,
+        backend,
+        out: common.out(backend.name()),
         replications: args.repeats,
         resume: args.resume,
         shard: None,
-        stated: Vec::new(),
     };
-    let scenarios = args
-        .common
-        .sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
-    run_all(&scenarios, &args.common, &options)
+    let mut sweeps = common.sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
+    for scenarios in &mut sweeps {
+        run::complete(scenarios, backend);
+    }
+    run_sweeps(&sweeps, common, &options)
 }
 
-/// The points of one shard, of all scenarios.
+/// Runs the points of one shard, of all scenarios.
 fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &RunOptions) -> Result<()> {
     let common = &args.common;
-    let points = sweeps
-        .iter()
-        .map(|scenarios| run::points(scenarios, options, false));
-    let points = points.collect::<Result<Vec<_>>>()?;
-    let Some((shard, mut rest)) = args.parts.own(&points.concat()) else {
+    let mut counts = Vec::new();
+    let mut points = Vec::new();
+    for scenarios in sweeps {
+        let of_sweep = run::points(scenarios, options, false)?;
+        counts.push(of_sweep.len());
+        points.extend(of_sweep);
+    }
+    let Some((shard, mut rest)) = args.parts.own(&points) else {
         return Ok(());
     };
-    for (scenarios, points) in sweeps.iter().zip(&points) {
-        let own: Vec<bool> = rest.drain(..points.len()).collect();
+    for (scenarios, count) in sweeps.iter().zip(counts) {
+        let own: Vec<bool> = rest.drain(..count).collect();
         let runs = own.iter().filter(|own| **own).count();
-        let report = carried_out(
-            scenarios,
-            runs,
-            common,
-            &RunOptions {
-                shard: Some((shard, own)),
-                ..options.clone()
-            },
-        )?;
-        let ((done, all), before, folder) = (
-            report.finished,
-            report.taken_over,
-            report.folder.path.display(),
-        );
-        if report.interrupted() {
+        let options = RunOptions {
+            shard: Some((shard, own)),
+            ..options.clone()
+        };
+        let report = common.run_with_progress(runs, &scenarios[0].name, |stop, done| {
+            run::run_sweep(scenarios, &options, stop, done)
+        })?;
+        let done = report.finished;
+        let all = report.runs;
+        let before = report.taken_over;
+        let folder = report.folder.path.display();
+        if report.is_interrupted() {
             return Err(Error::failed(format_args!(
                 "interrupted: {done} of {all} points of shard {shard} are finished and kept in {folder}; call it again"
             )));
         }
-        tell_of_locks(common, report.locked);
-        common.note(format!("shard {shard}: {all} points are finished in {folder}, {before} of them before this call"));
+        note_missing_locks(common, report.locked);
+        common.note(format!(
+            "shard {shard}: {all} points are finished in {folder}, {before} of them before this call"
+        ));
     }
     common.shown.several().end()
 }
 
-fn carried_out(
-    scenarios: &[Scenario],
-    runs: usize,
-    common: &Common,
-    options: &RunOptions,
-) -> Result<RunReport> {
-    common.carry_out(runs, &scenarios[0].name, |stop, done| {
-        run::run_sweep(scenarios, options, stop, done)
-    })
-}
-
-pub fn tell_of_locks(common: &Common, locked: bool) {
+pub fn note_missing_locks(common: &Common, locked: bool) {
     if !locked {
         common
             .note("the file system has no locks: make sure that no other run writes to the folder");
     }
 }
 
-/// Failed requests whose reasons are printed.
+/// The number of failed requests whose reasons are printed.
 const FAILURES_SHOWN: usize = 3;
 
-/// Checks all scenarios first; failed requests are an error at the end, after all files have been written.
-fn run_all(sweeps: &[Vec<Scenario>], common: &Common, options: &RunOptions) -> Result<()> {
+/// Runs all sweeps, after all of them have been checked. Failed requests are an error at the end, after all files have
+/// been written.
+fn run_sweeps(sweeps: &[Vec<Scenario>], common: &Common, options: &RunOptions) -> Result<()> {
+    let stop = stop_on_ctrl_c()?;
+    let mut prepared = Vec::new();
     if sweeps.len() > 1 {
         // A mistake in the last scenario must not appear after hours of the first.
-        sweeps
-            .iter()
-            .flatten()
-            .try_for_each(|scenario| run::prepare(scenario, options.backend).map(drop))?;
+        for scenarios in sweeps {
+            let sweep = common.on_threads(|| Sweep::prepare(scenarios, options, stop))?;
+            // The networks of several scenarios may not fit in memory together.
+            prepared.push(if options.backend.is_real() {
+                None
+            } else {
+                Some(sweep)
+            });
+        }
     }
-    let (mut shown, mut failed) = (common.shown.several(), None);
+    let mut prepared = prepared.into_iter();
+    let mut shown = common.shown.several();
+    let mut failed = None;
     for scenarios in sweeps {
         let scenario = &scenarios[0];
         let points: usize = scenarios
             .iter()
             .map(|one| one.policies.len() * one.points().len())
             .sum();
-        let report = carried_out(
-            scenarios,
-            points * options.replications as usize,
-            common,
-            options,
+        let runs = points * options.replications as usize;
+        let bar = progress(common.quiet, runs, "runs", &scenario.name);
+        let kept = prepared.next().flatten();
+        let (report, figures) = common.on_threads(|| {
+            let mut sweep = match kept {
+                Some(sweep) => sweep,
+                None => Sweep::prepare(scenarios, options, stop)?,
+            };
+            let report = sweep.run(&|| bar.inc(1))?;
+            let mut figures = ScenarioFigures::default();
+            if !report.is_interrupted() {
+                figures = figures::draw(scenario, &report.folder.path, &[])?;
+            }
+            Ok((report, figures))
+        })?;
+        bar.finish_and_clear();
+        let rows = &report.rows;
+        shown.show(
+            || {
+                let table = table::table(rows, terminal_width());
+                format!("{}\n{table}\n", scenario.name)
+            },
+            || summary::to_json(&scenario.name, rows),
         )?;
-        let table = || {
-            format!(
-                "{}\n{}\n",
-                scenario.name,
-                table::table(&report.rows, width())
-            )
-        };
-        shown.show(table, || summary::to_json(&scenario.name, &report.rows))?;
-        tell(common, scenarios, &report);
+        print_notes(common, scenarios, &report, &figures);
         let folder = report.folder.path.display();
-        if report.interrupted() {
-            let (done, all) = report.finished;
+        if report.is_interrupted() {
+            let done = report.finished;
+            let all = report.runs;
             failed = Some(Error::failed(format!(
                 "interrupted: {done} of {all} runs are finished and kept in {folder}; go on with --resume"
             )));
@@ -239,105 +250,116 @@ fn run_all(sweeps: &[Vec<Scenario>], common: &Common, options: &RunOptions) -> R
         }
     }
     shown.end()?;
-    failed.map_or(Ok(()), Err)
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
 }
 
-fn tell(common: &Common, scenarios: &[Scenario], report: &RunReport) {
+/// Prints what a reader of the results should know of a sweep's runs, and where the results are.
+fn print_notes(
+    common: &Common,
+    scenarios: &[Scenario],
+    report: &RunReport,
+    figures: &ScenarioFigures,
+) {
     let scenario = &scenarios[0];
-    let costs_of = |row: &SummaryRow| {
-        let of_row =
-            |policy: &&PolicyEntry| policy.label == row.policy && policy.swept == row.swept;
-        let policy = scenarios
-            .iter()
-            .flat_map(|scenario| &scenario.policies)
-            .find(of_row);
-        policy
-            .and_then(|policy| policy.costs.as_ref())
-            .map_or(String::new(), |costs| costs.display().to_string())
-    };
     if report.taken_over > 0 {
         common.note(format!(
             "taken over from before: {} of {} runs",
-            report.taken_over, report.finished.1
+            report.taken_over, report.runs
         ));
     }
-    let warmed_up: u64 = report
-        .rows
-        .iter()
-        .flat_map(|row| &row.runs)
-        .map(|run| run.warmup)
-        .max()
-        .unwrap_or(0);
+    let runs = report.rows.iter().flat_map(|row| &row.runs);
+    let warmed_up = runs.map(|run| run.warmup).max().unwrap_or(0);
     if warmed_up > 0 {
         common.note(format!(
             "warm-up ({}): at most {warmed_up} requests of a run left out",
             scenario.metrics.warmup
         ));
     }
-    let tables: BTreeSet<&Path> = scenario
-        .policies
-        .iter()
-        .filter_map(|policy| policy.costs.as_deref())
-        .collect();
-    tables
-        .into_iter()
-        .for_each(|table| common.note_falling(table));
-    let traditional = report.traditional.as_ref();
-    traditional.iter().for_each(|why| {
+    note_falling_costs(common, scenario);
+    if let Some(why) = &report.traditional {
         common.note(format!(
             "all steps ran in traditional kernels, not in device.grnn's: {why}"
-        ))
-    });
-    notes(&report.rows, &costs_of)
-        .iter()
-        .for_each(|note| common.note(note));
-    let Decisions { calls, tasks, time } = report.decisions;
-    if calls > 0 {
-        let per = |count: u64| time.as_nanos() as f64 / count as f64 / 1e3;
-        common.note(format!(
-            "scheduler: {:.2} us a decision, {:.2} us a task on this host",
-            per(calls),
-            per(tasks)
         ));
     }
-    let Verified { requests, largest } = report.verified;
-    match largest {
-        _ if requests == 0 => {}
-        None => common.note(format!("verified: {requests} requests have the same bits as when run alone")),
-        Some(Largest { error, of_tolerated }) => common.note(format!(
+    for note in notes(&report.rows, &|row| cost_table_of(row, scenarios)) {
+        common.note(note);
+    }
+    let Decisions { calls, tasks, time } = report.decisions;
+    if calls > 0 {
+        let micros = time.as_nanos() as f64 / 1e3;
+        common.note(format!(
+            "scheduler: {:.2} us a decision, {:.2} us a task on this host",
+            micros / calls as f64,
+            micros / tasks as f64
+        ));
+    }
+    note_verified(common, scenario, &report.verified);
+    for failure in report.failures.iter().take(FAILURES_SHOWN) {
+        common.note(failure);
+    }
+    note_missing_locks(common, report.locked);
+    for why in &figures.undrawn {
+        common.note(format!("no figure: {why}"));
+    }
+    let mut names = Vec::new();
+    for path in figures.drawn.iter().flat_map(|figure| &figure.files) {
+        if let Some(name) = path.file_name() {
+            names.push(name.to_string_lossy());
+        }
+    }
+    let folder = report.folder.path.display();
+    if names.is_empty() {
+        common.note(format!("results in {folder}"));
+    } else {
+        common.note(format!("results in {folder} ({})", names.join(", ")));
+    }
+}
+
+/// Notes the cells whose times fall with larger batches, of each cost table once.
+fn note_falling_costs(common: &Common, scenario: &Scenario) {
+    let mut tables = BTreeMap::new();
+    for policy in &scenario.policies {
+        if let Some(file) = policy.costs.file() {
+            tables.entry(file.to_path_buf()).or_insert(&policy.costs);
+        }
+    }
+    for note in tables.values().flat_map(|costs| costs.falling()) {
+        common.note_falling(&note);
+    }
+}
+
+/// The cost table of a row's policy, or an empty text.
+fn cost_table_of(row: &SummaryRow, scenarios: &[Scenario]) -> String {
+    let mut policies = scenarios.iter().flat_map(|scenario| &scenario.policies);
+    let policy = policies.find(|policy| policy.label == row.policy && policy.swept == row.swept);
+    match policy.and_then(|policy| policy.costs.file()) {
+        Some(file) => file.display().to_string(),
+        None => String::new(),
+    }
+}
+
+fn note_verified(common: &Common, scenario: &Scenario, verified: &Verified) {
+    let requests = verified.requests;
+    if requests == 0 {
+        return;
+    }
+    match verified.largest {
+        None => common.note(format!(
+            "verified: {requests} requests have the same bits as when run alone"
+        )),
+        Some(Largest {
+            error,
+            of_tolerated,
+        }) => common.note(format!(
             "verified: {requests} requests have the CPU's results, up to rounding in {}: the largest relative error is \
              {error:.2e}, {:.1} % of the tolerance",
             scenario.device.precision,
             100.0 * of_tolerated
         )),
     }
-    report
-        .failures
-        .iter()
-        .take(FAILURES_SHOWN)
-        .for_each(|failure| common.note(failure));
-    tell_of_locks(common, report.locked);
-    report
-        .undrawn
-        .iter()
-        .for_each(|why| common.note(format!("no figure: {why}")));
-    let figures = report
-        .figures
-        .iter()
-        .flat_map(|figure| &figure.files)
-        .filter_map(|path| path.file_name());
-    let figures: Vec<String> = figures
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
-    let figures = if figures.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", figures.join(", "))
-    };
-    common.note(format!(
-        "results in {}{figures}",
-        report.folder.path.display()
-    ));
 }
 
 /// What a reader of the results must know: batch sizes without a measured cost, rejected requests, late load generators.
@@ -352,59 +374,68 @@ pub fn notes(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String) -> V
                 row.point
             ));
         }
-        notes.extend(row.lateness().map(|late| lateness(row, &late)));
+        if let Some(late) = row.lateness() {
+            notes.push(describe_lateness(row, &late));
+        }
     }
     notes
 }
 
-/// A line for each cell that ran at unmeasured batch sizes, over all runs with that table.
+/// A line for each cell that ran at unmeasured batch sizes, over all runs with the same cost table.
 fn extrapolations(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String) -> Vec<String> {
     let mut sums: BTreeMap<(String, String), Extrapolation> = BTreeMap::new();
     for row in rows {
         let costs = costs_of(row);
         for found in row.runs.iter().flat_map(|run| &run.extrapolated) {
-            let of_cell = sums.entry((costs.clone(), found.cell.clone()));
-            of_cell
+            sums.entry((costs.clone(), found.cell.clone()))
                 .and_modify(|sum| sum.add(found))
                 .or_insert_with(|| found.clone());
         }
     }
-    let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole as f64;
-    let note = |((costs, cell), sum): (&(String, String), &Extrapolation)| {
-        let (from, to) = (sum.from, sum.to);
-        let below = (
-            sum.below,
-            "smaller",
-            format!("below {from} they take the time of {from}"),
-        );
-        let above = (
-            sum.above,
-            "larger",
-            format!("above {to} the slope of the last two rows goes on"),
-        );
-        let sides = [below, above].into_iter().filter(|(count, ..)| *count > 0);
-        let (sides, rules): (Vec<_>, Vec<_>) = sides.map(|(_, side, rule)| (side, rule)).unzip();
-        let (batches, cells) = (
-            percent(sum.below + sum.above, sum.batches),
-            percent(sum.cells_beyond, sum.cells),
-        );
-        let (sides, rules) = (sides.join(" or "), rules.join(", "));
-        format!(
-            "extrapolated: {batches:.2} % of the batches of {cell} ({cells:.2} % of its cells) were {sides} than the measured \
-             {from}..{to} of {costs}; {rules}"
-        )
-    };
-    sums.iter().map(note).collect()
+    let mut lines = Vec::new();
+    for ((costs, cell), sum) in &sums {
+        lines.push(describe_extrapolation(costs, cell, sum));
+    }
+    lines
 }
 
-/// Of the load generator, and the verdict.
-fn lateness(row: &SummaryRow, late: &Lateness) -> String {
-    let p99 = late
-        .p99_us
-        .map_or(String::new(), |us| format!("p99 {us:.1} us, "));
-    let share = late.share.map_or(String::new(), |share| {
-        format!("{:.2} % of the median latency; ", 100.0 * share)
-    });
+fn describe_extrapolation(costs: &str, cell: &str, sum: &Extrapolation) -> String {
+    let from = sum.from;
+    let to = sum.to;
+    let mut sides = Vec::new();
+    let mut rules = Vec::new();
+    if sum.below > 0 {
+        sides.push("smaller");
+        rules.push(format!("below {from} they take the time of {from}"));
+    }
+    if sum.above > 0 {
+        sides.push("larger");
+        rules.push(format!("above {to} the slope of the last two rows goes on"));
+    }
+    let batches = percent(sum.below + sum.above, sum.batches);
+    let cells = percent(sum.cells_beyond, sum.cells);
+    let sides = sides.join(" or ");
+    let rules = rules.join(", ");
+    format!(
+        "extrapolated: {batches:.2} % of the batches of {cell} ({cells:.2} % of its cells) were {sides} than the measured \
+         {from}..{to} of {costs}; {rules}"
+    )
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole as f64
+}
+
+/// The lateness of the load generator, and whether the run is valid.
+fn describe_lateness(row: &SummaryRow, late: &Lateness) -> String {
+    let p99 = match late.p99_us {
+        Some(us) => format!("p99 {us:.1} us, "),
+        None => String::new(),
+    };
+    let share = match late.share {
+        Some(share) => format!("{:.2} % of the median latency; ", 100.0 * share),
+        None => String::new(),
+    };
     let verdict = match late.valid {
         Some(true) => "VALID".to_string(),
         Some(false) => format!(
@@ -414,8 +445,11 @@ fn lateness(row: &SummaryRow, late: &Lateness) -> String {
         ),
         None => "too few requests for a verdict".to_string(),
     };
-    let (name, point, mean, max) = (row.name(), &row.point, late.mean_us, late.max_us);
-    let late =
-        format!("the generator was late by {mean:.1} us on average, {p99}at most {max:.1} us");
-    format!("\"{name}\" at {point}: {late}; {share}{verdict}")
+    let name = row.name();
+    let point = &row.point;
+    let mean = late.mean_us;
+    let max = late.max_us;
+    format!(
+        "\"{name}\" at {point}: the generator was late by {mean:.1} us on average, {p99}at most {max:.1} us; {share}{verdict}"
+    )
 }

@@ -13,6 +13,7 @@ use crate::base::files::{can_write, folder_name, write_whole};
 use crate::base::shipped::Shipped;
 use crate::base::units::{Nanos, Rate};
 use crate::core::policy::registry::Registry;
+use crate::lab::figures;
 use crate::lab::plot::FigureKind;
 use crate::lab::results::table::aligned;
 use crate::lab::run::control::{self, Optimum};
@@ -158,7 +159,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let (count, out) = (candidates.len(), common.out("tune"));
     let folder = out.join(folder_name(&scenario.name));
     can_write(&folder.join("tune.csv"))?;
-    let tried = common.carry_out(count, &scenario.name, |stop, done| {
+    let tried = common.run_with_progress(count, &scenario.name, |stop, done| {
         tune::find(
             candidates,
             &tune::ROUNDS,
@@ -251,7 +252,7 @@ pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
         max_requests: WINDOW_REQUESTS,
         near: None,
     };
-    let mut tried = common.carry_out(windows.len(), &scenario.name, |stop, done| {
+    let mut tried = common.run_with_progress(windows.len(), &scenario.name, |stop, done| {
         tune::find(
             candidates,
             &[],
@@ -475,23 +476,20 @@ impl Args {
             .take(DRAWN)
             .map(point)
             .collect();
-        let (target, stated) = (SelectedBackend::SIM, Vec::new());
         let options = RunOptions {
-            backend: target,
+            backend: SelectedBackend::SIM,
             out,
             replications: 1,
             resume: false,
             shard: None,
-            stated,
         };
         let (name, runs) = (&scenarios[0].name, scenarios.len() * rates.len());
-        let report = self.common.carry_out(runs, name, |stop, done| {
+        let report = self.common.run_with_progress(runs, name, |stop, done| {
             run::run_sweep(&scenarios, &options, stop, done)
         })?;
-        if report.interrupted() {
-            Err(Error::Interrupted)
-        } else {
-            Ok(())
+        if report.is_interrupted() {
+            return Err(Error::Interrupted);
         }
+        figures::draw(&scenarios[0], &report.folder.path, &[]).map(drop)
     }
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use super::{Common, compare, find, named_apart, number_in, profile, stop_on_ctrl_c};
+use super::{Common, compare, find, number_in, profile, refuse_equal_names, stop_on_ctrl_c};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::base::shipped::Shipped;
+use crate::core::cost::table::CostTable;
 use crate::core::policy::registry::Registry;
 use crate::lab::run::executor::{Executor, Executors, SelectedBackend, Verify};
 use crate::lab::run::{RunReport, prepare};
@@ -80,7 +81,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         .iter()
         .map(|file| common.scenario(file, registry))
         .collect::<Result<Vec<_>>>()?;
-    named_apart(scenarios.iter())?;
+    refuse_equal_names(scenarios.iter())?;
     let target = SelectedBackend::Real(executor, Verify::Sample);
     let mut device = String::new();
     for scenario in &scenarios {
@@ -152,7 +153,9 @@ fn run_for_real(
             (costs, Some(Mutex::new(profile)))
         }
     };
-    common.note_falling(&costs);
+    for falling in CostTable::read(&costs).map_or_else(|_| Vec::new(), |table| table.falling()) {
+        common.note_falling(&falling);
+    }
     let piece = || match &profile {
         Some(profile) => profile
             .lock()
@@ -184,7 +187,7 @@ fn run_for_real(
             };
             set::real(part, plan, stop, &after)
         };
-        real.push(common.carry_out(plan.loads.len() * repeats as usize, name, run)?);
+        real.push(common.run_with_progress(plan.loads.len() * repeats as usize, name, run)?);
     }
     if let Some(profile) = profile {
         let costs = folder.join("costs.csv");

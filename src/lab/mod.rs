@@ -5,6 +5,7 @@ pub mod results;
 pub mod plot;
 pub mod scenario;
 
+pub mod figures;
 pub mod run;
 
 pub mod validate;

@@ -6,6 +6,7 @@ use super::lab::Study;
 use super::{Launches, Measured};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
+use crate::lab::figures::ScenarioFigures;
 use crate::lab::results::columns::Metric;
 use crate::lab::results::logs::{LogRow as _, RequestLine};
 use crate::lab::results::read::Log;
@@ -23,7 +24,7 @@ pub struct Findings {
 /// The results of an exhibit.
 #[derive(Debug)]
 pub enum Found {
-    Run(Box<(Scenario, RunReport)>),
+    Run(Box<(Scenario, RunReport)>, ScenarioFigures),
     Study(Study),
     Launches(Launches),
     /// Without the trees to count, or without a measurement.
@@ -38,7 +39,7 @@ pub struct Series<'a> {
 impl Findings {
     pub fn run(&self, exhibit: &str) -> Result<&(Scenario, RunReport)> {
         match self.exhibits.get(exhibit) {
-            Some(Found::Run(run)) => Ok(run),
+            Some(Found::Run(run, _)) => Ok(run),
             _ => Err(Error::input(format!("{exhibit}: no results"))),
         }
     }

@@ -11,6 +11,7 @@ use super::{Exhibit, Measured};
 use crate::base::error::{Error, Result};
 use crate::base::files::write_whole;
 use crate::base::units::{Nanos, Rate};
+use crate::lab::figures::{self, ScenarioFigures};
 use crate::lab::plot::{self, Bar, Bars, WrittenFigure};
 use crate::lab::results::sweep_keys::distinct;
 use crate::lab::results::table::aligned;
@@ -358,6 +359,16 @@ impl Lab<'_> {
 
     /// Given rates run several times, since means of single runs near the peak differ by a tenth.
     pub fn run(&self, exhibit: &str, scenario: &Scenario) -> Result<RunReport> {
+        let (report, _) = self.run_and_draw(exhibit, scenario)?;
+        Ok(report)
+    }
+
+    /// Runs a scenario as [`Lab::run`] does, and draws the figures that it asks for.
+    pub fn run_and_draw(
+        &self,
+        exhibit: &str,
+        scenario: &Scenario,
+    ) -> Result<(RunReport, ScenarioFigures)> {
         let out = self.out.join(exhibit);
         let at_rates = matches!(scenario.points().first(), Some(LoadPoint::Rate(_)));
         let replications = if at_rates { REPLICATIONS } else { 1 };
@@ -368,7 +379,6 @@ impl Lab<'_> {
             replications,
             resume,
             shard: None,
-            stated: Vec::new(),
         };
         if self.keep == Keep::Only {
             let points = run::points(std::slice::from_ref(scenario), &options, true)?;
@@ -380,11 +390,11 @@ impl Lab<'_> {
             }
         }
         let report = run::run(scenario, &options, self.stop, self.progress)?;
-        if report.interrupted() {
-            Err(Error::Interrupted)
-        } else {
-            Ok(report)
+        if report.is_interrupted() {
+            return Err(Error::Interrupted);
         }
+        let figures = figures::draw(scenario, &report.folder.path, &[])?;
+        Ok((report, figures))
     }
 }
 

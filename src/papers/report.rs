@@ -204,7 +204,7 @@ impl Shown<'_> {
                     ..only_text(text, study.to_json())
                 }
             }
-            Found::Run(run) => {
+            Found::Run(run, figures) => {
                 let (scenario, report) = &**run;
                 let (folder, numbers) = (&report.folder.path, Some(report.folder.summary()));
                 let json = summary::to_json(&item.name(), &report.rows);
@@ -220,9 +220,9 @@ impl Shown<'_> {
                 }
                 let (table, bounds) = (table::table(&report.rows, width), bounds(folder));
                 let text = format!("{table}\n{bounds}results in {}\n", folder.display());
-                let note = report.undrawn.join("\n") + &bounds;
+                let note = figures.undrawn.join("\n") + &bounds;
                 Shown {
-                    figures: &report.figures,
+                    figures: &figures.drawn,
                     note,
                     numbers,
                     report: Some(report),

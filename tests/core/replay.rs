@@ -318,7 +318,7 @@ fn ledgers(results: &Path) -> Vec<Ledger> {
     let inputs = RunInputs::new(scenario).unwrap();
     let one = |point: Point| {
         let entry = &scenario.policies[point.run.policy];
-        let table = CostTable::read(entry.costs.as_ref().unwrap()).unwrap();
+        let table = CostTable::read(entry.costs.file().unwrap()).unwrap();
         let model =
             costs::costs_of_policy(&table, &scenario.workload, &*entry.settings, entry.overhead)
                 .unwrap();

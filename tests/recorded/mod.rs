@@ -195,7 +195,6 @@ pub fn record_with(
         replications: 1,
         resume: false,
         shard: None,
-        stated: Vec::new(),
     };
     // For the files beside the logs of the points.
     let report =

@@ -101,7 +101,6 @@ fn run_on_threads(
         replications: 2,
         resume: false,
         shard: None,
-        stated: Vec::new(),
     };
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)

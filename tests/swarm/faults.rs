@@ -239,7 +239,7 @@ fn run_with(faults: &[Fault]) -> FullRecord {
         replication: 0,
     };
     device
-        .run(
+        .execute(
             &inputs,
             &run,
             RecordOptions::default(),

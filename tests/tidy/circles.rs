@@ -94,7 +94,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
         ],
         "",
     ),
-    (&["lab/run/control", "lab/run/target"], ""),
     (&["lab/run/executor", "lab/run/standard"], ""),
     (&["lab/scenario/source", "lab/scenario/sweep"], ""),
 ];

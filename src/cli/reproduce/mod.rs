@@ -11,13 +11,14 @@ use serde_json::json;
 
 use self::order::Order;
 use super::parts::Parts;
-use super::render::{Shown, print, width};
-use super::sim::tell_of_locks;
+use super::render::{Shown, print, terminal_width};
+use super::sim::note_missing_locks;
 use super::{Common, progress, stop_on_ctrl_c};
 use crate::base::error::{Error, Result};
 use crate::base::files::write_whole;
 use crate::base::shipped::GRNN_MEASURED;
 use crate::core::policy::registry::Registry;
+use crate::lab::figures::{self, ScenarioFigures};
 use crate::lab::plot::{self, FigureKind, PlotInputs, WrittenFigure};
 use crate::lab::run::executor::{SelectedBackend, Verify};
 use crate::lab::run::lock::Lock;
@@ -109,7 +110,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         common.note("built-in files: scenarios, traces");
     }
     let lock = Lock::take(&out, parts.shard)?;
-    tell_of_locks(common, lock.held);
+    note_missing_locks(common, lock.held);
     let findings = work.carried_out(&points)?;
     if let Some(shard) = parts.shard {
         common.note(format!(
@@ -197,14 +198,12 @@ impl<'a> Work<'a> {
 
     fn options(&self, item: &Item) -> RunOptions {
         let (out, resume) = (self.out.join(item.paper.name()), self.args.parts.keeps());
-        let stated = item.paper.stated(item.exhibit);
         RunOptions {
             backend: SelectedBackend::SIM,
             out,
             replications: 1,
             resume,
             shard: None,
-            stated,
         }
     }
 
@@ -272,24 +271,29 @@ impl<'a> Work<'a> {
                     ..options
                 };
             }
-            let mut report =
+            let report =
                 common.on_threads(|| run::run(&scenario, &options, stop, &|| bar.inc(1)))?;
-            if report.interrupted() {
+            if report.is_interrupted() {
                 return Err(Error::Interrupted);
+            }
+            let mut figures = ScenarioFigures::default();
+            if options.shard.is_none() {
+                let stated = item.paper.stated(item.exhibit);
+                figures = figures::draw(&scenario, &report.folder.path, &stated)?;
             }
             let other = |name: &String| Some(&findings.get(&item.paper)?.run(name).ok()?.1);
             if let Some(other) = item.exhibit.beside.as_ref().and_then(other) {
                 let figure = one_figure(&[other, &report], &options.out.join(&item.exhibit.name))?;
-                report.figures.splice(..0, figure);
+                figures.drawn.splice(..0, figure);
             }
-            report
+            figures
                 .undrawn
                 .iter()
                 .for_each(|why| common.note(format!("{}: no figure: {why}", item.name())));
             insert(
                 &mut findings,
                 &item,
-                Found::Run(Box::new((scenario, report))),
+                Found::Run(Box::new((scenario, report)), figures),
             );
         }
         bar.finish_and_clear();
@@ -359,7 +363,7 @@ fn tell(
             .filter(|one| one.is_with(item))
             .cloned()
             .collect();
-        let report::Shown { text, json, .. } = report::Shown::of(item, findings, width());
+        let report::Shown { text, json, .. } = report::Shown::of(item, findings, terminal_width());
         let claims = || {
             if own.is_empty() {
                 String::new()

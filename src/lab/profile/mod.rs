@@ -53,8 +53,7 @@ use crate::core::workload::model::Model;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 use crate::devices::cpu::StepTime;
-use crate::devices::cuda::Options;
-use crate::lab::run::executor::{Executor, Loaded};
+use crate::lab::run::executor::{Executor, Loaded, Preparation};
 
 struct Subject<'a> {
     wanted: &'a Wanted,
@@ -89,12 +88,12 @@ impl Subject<'_> {
         requests: &Requests,
         largest: u32,
     ) -> Result<(Box<dyn Backend + '_>, Receiver<StepTime>)> {
-        let options = self.options(largest)?;
-        self.start_with(requests, &options)
+        let preparation = self.preparation(largest)?;
+        self.start_with(requests, &preparation)
     }
 
     /// For batches of up to `largest`, which are prepared.
-    fn options(&self, largest: u32) -> Result<Options> {
+    fn preparation(&self, largest: u32) -> Result<Preparation> {
         // Of each member: states and gates.
         let bytes = u128::from(largest)
             * u128::from(self.wanted.spec.hidden)
@@ -106,20 +105,20 @@ impl Subject<'_> {
             "measure smaller ones",
         )?;
         let cells = 0..self.wanted.model.cell_types().len() as u16;
-        let materialise = cells.map(|cell| (CellId(cell), largest)).collect();
-        Ok(Options {
-            materialise,
-            ..Options::default()
+        let largest_batches = cells.map(|cell| (CellId(cell), largest)).collect();
+        Ok(Preparation {
+            largest_batches,
+            ..Preparation::default()
         })
     }
 
     fn start_with(
         &mut self,
         requests: &Requests,
-        options: &Options,
+        preparation: &Preparation,
     ) -> Result<(Box<dyn Backend + '_>, Receiver<StepTime>)> {
         let (log, steps) = channel();
-        let backend = self.engine.start(requests, options, Some(log))?;
+        let backend = self.engine.start(requests, preparation, Some(log))?;
         Ok((backend, steps))
     }
 

@@ -17,7 +17,7 @@ use crate::core::record::execution::Decisions;
 use crate::core::workload::row_names::{DEMAND, GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 use crate::devices::network::Network;
 use crate::lab::results::table::aligned;
-use crate::lab::run::executor::Loaded;
+use crate::lab::run::executor::{Loaded, WorkerSettings};
 
 #[derive(Clone, Debug)]
 pub struct Made {
@@ -192,12 +192,12 @@ fn ready(wanted: &Wanted, settings: &Settings) -> Result<Box<dyn Loaded>> {
         ..
     } = settings;
     executor.check(&wanted.model, *precision)?;
-    let engine = executor.load(
-        Network::new(&wanted.model, &wanted.spec)?,
-        *precision,
-        persistent.as_ref(),
-        *workers,
-    )?;
+    let network = Network::new(&wanted.model, &wanted.spec)?;
+    let mut on = WorkerSettings::new(*workers, *precision);
+    if let Some(device) = persistent {
+        on = on.with(device.clone());
+    }
+    let engine = executor.load(network, &on)?;
     let trees = unfolded(wanted.trees.clone(), &wanted.model)?;
     for (number, tree) in trees.graphs.iter().enumerate() {
         engine

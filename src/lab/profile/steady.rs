@@ -14,7 +14,7 @@ use crate::core::workload::dnn::ListedOperator;
 use crate::core::workload::model::Model;
 use crate::core::workload::shape::{MAX_LENGTH, Shape};
 use crate::core::workload::trace::Requests;
-use crate::devices::cuda::Options;
+use crate::lab::run::executor::Preparation;
 
 /// The first and the last do not count.
 const TRAIN: usize = 6;
@@ -343,18 +343,18 @@ impl<'e> Trains<'e> {
         requests: &Requests,
         largest: u32,
     ) -> Result<Trains<'e>> {
-        let options = subject.options(largest)?;
-        Trains::with_options(subject, requests, &options)
+        let preparation = subject.preparation(largest)?;
+        Trains::with_preparation(subject, requests, &preparation)
     }
 
-    pub(super) fn with_options(
+    pub(super) fn with_preparation(
         subject: &'e mut Subject<'_>,
         requests: &Requests,
-        options: &Options,
+        preparation: &Preparation,
     ) -> Result<Trains<'e>> {
         let (workers, seen) = (subject.settings.workers, subject.host_observed_times());
         let (now, started) = (subject.now, subject.now.time.get());
-        let (backend, _) = subject.start_with(requests, options)?;
+        let (backend, _) = subject.start_with(requests, preparation)?;
         Ok(Trains {
             backend,
             now,

@@ -9,7 +9,7 @@ use super::steady::{Bench, ROWS, Supply, Trains};
 use super::{Profile, Subject, id_of, unfolded};
 use crate::base::error::Result;
 use crate::core::task::{MemberList, Step};
-use crate::devices::cuda::Options;
+use crate::lab::run::executor::Preparation;
 
 /// Streams of a worker that run at the same time.
 const STREAMS: [u16; 3] = [1, 2, 4];
@@ -46,14 +46,13 @@ pub fn measure(
     );
     let requests = vec![shape.clone(); settings.workers * usize::from(lanes) * most as usize];
     let requests = unfolded(requests, &wanted.model)?;
-    let sizes = batches.to_vec();
-    let options = Options {
+    let preparation = Preparation {
         streams: lanes,
-        several_launches: true,
-        sizes,
-        ..subject.options(most)?
+        runs_several_steps: true,
+        batch_sizes: batches.to_vec(),
+        ..subject.preparation(most)?
     };
-    let mut trains = Trains::with_options(subject, &requests, &options)?;
+    let mut trains = Trains::with_preparation(subject, &requests, &preparation)?;
     let members = |(worker, stream): (usize, u16), batch: u32| {
         let first = (worker * usize::from(lanes) + usize::from(stream)) * most as usize;
         first..first + batch as usize

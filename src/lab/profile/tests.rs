@@ -15,7 +15,7 @@ use crate::core::sim;
 use crate::core::task::{Step, Task};
 use crate::core::workload::random;
 use crate::devices::network::{Network, Spec};
-use crate::lab::run::executor::{Abilities, Loaded};
+use crate::lab::run::executor::{Abilities, Loaded, WorkerSettings};
 
 /// A device that takes [`truth`] for each task, times its slowness at that instant.
 #[derive(Debug)]
@@ -55,13 +55,7 @@ impl Executor for &'static Disturbed {
         }
     }
 
-    fn load(
-        &self,
-        network: Network,
-        _: Precision,
-        _: Option<&grnn::DataSheet>,
-        _: usize,
-    ) -> Result<Box<dyn Loaded>> {
+    fn load(&self, network: Network, _: &WorkerSettings) -> Result<Box<dyn Loaded>> {
         Ok(Box::new(Engine {
             device: self,
             network: Arc::new(network),
@@ -92,14 +86,14 @@ impl Loaded for Engine {
     fn start<'e>(
         &'e mut self,
         _: &Requests,
-        options: &Options,
+        preparation: &Preparation,
         _: Option<std::sync::mpsc::Sender<StepTime>>,
     ) -> Result<Box<dyn Backend + 'e>> {
         let clock = Arc::clone(&self.clock);
         let started = clock.load(Ordering::Relaxed) + 5_000_000;
         Ok(sim::backend(
             1,
-            options.streams,
+            preparation.streams,
             Truth {
                 device: self.device,
                 clock,

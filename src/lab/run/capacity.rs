@@ -4,9 +4,9 @@ use std::mem::replace;
 
 use rayon::prelude::*;
 
-use super::Run;
 use super::executor::SelectedBackend;
 use super::goal::Answer;
+use super::job::Run;
 use super::knee::attain;
 use super::search::{Question, Rounds, Searched, of_each_policy};
 use super::target::prepare_until;

@@ -8,13 +8,11 @@
 
 use statrs::distribution::{Discrete as _, Poisson};
 
+use super::bounds::batch_times;
 use super::executor::SelectedBackend;
 use super::target::prepare;
 use crate::base::error::{Error, Result, refuse_if};
-use crate::base::units::{Nanos, Rate, RequestId};
-use crate::core::cost::table::TableCosts;
-use crate::core::policy::whole::PaddedBatch;
-use crate::core::workload::cell_graph::CellGraph;
+use crate::base::units::{Nanos, Rate};
 use crate::lab::scenario::{ArrivalSpec, LoadPoint, Scenario};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,16 +74,6 @@ pub fn service(scenario: &Scenario, max_batch: u32) -> Result<(Vec<f64>, Vec<Rat
         .collect();
     let rates = scenario.points().into_iter().filter_map(LoadPoint::rate);
     Ok((times, rates.collect()))
-}
-
-/// Of 1 to `most` requests that run as a whole.
-pub fn batch_times(costs: &TableCosts, graph: &CellGraph, most: u32) -> Vec<Nanos> {
-    let mut batch = PaddedBatch::default();
-    let time = |id| {
-        batch.add(RequestId(id), graph);
-        batch.time(0, costs)
-    };
-    (0..u64::from(most)).map(time).collect()
 }
 
 /// `service`: of a batch of 1, 2, …, in seconds. `weight`: what a worker that is always busy is worth, as latency.

@@ -1,6 +1,6 @@
 //! Simulated devices and executors that compute, registered by name in [`Executors`].
 
-use std::borrow::Cow;
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -8,16 +8,14 @@ use std::sync::mpsc::Sender;
 use super::standard::{self, Cpu, Cuda, Sim};
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
+use crate::base::units::{CellId, Nanos, RequestId};
 use crate::core::backend::Backend;
-use crate::core::cost::grnn;
 use crate::core::cost::task_times::TaskTimes;
 use crate::core::workload::model::Model;
 use crate::core::workload::random::RandomSequence;
 use crate::core::workload::trace::Requests;
 use crate::devices::cpu::StepTime;
-use crate::devices::cuda::Options;
 use crate::devices::network::Network;
-use crate::lab::scenario::Scenario;
 
 /// A device that computes networks, as `--backend` names it. Add your own with [`Executors::with`].
 pub trait Executor: fmt::Debug + Sync {
@@ -38,15 +36,8 @@ pub trait Executor: fmt::Debug + Sync {
         Ok(())
     }
 
-    /// Loads a network onto `workers` workers, once for all runs. `persistent` chooses persistent kernels (GRNN); it is
-    /// given only if the executor has them.
-    fn load(
-        &self,
-        network: Network,
-        precision: Precision,
-        persistent: Option<&grnn::DataSheet>,
-        workers: usize,
-    ) -> Result<Box<dyn Loaded>>;
+    /// Loads a network onto the workers, once for all runs.
+    fn load(&self, network: Network, workers: &WorkerSettings) -> Result<Box<dyn Loaded>>;
 
     /// The batch sizes that `profile` measures by default, ascending.
     fn profile_batches(&self) -> &'static [u32] {
@@ -76,6 +67,57 @@ pub struct Abilities {
     pub shares_streams: bool,
 }
 
+/// The workers onto which an executor loads a network.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerSettings {
+    pub count: usize,
+    pub precision: Precision,
+    extensions: Vec<Arc<dyn Any + Send + Sync>>,
+}
+
+impl WorkerSettings {
+    pub fn new(count: usize, precision: Precision) -> WorkerSettings {
+        WorkerSettings {
+            count,
+            precision,
+            extensions: Vec::new(),
+        }
+    }
+
+    /// Adds a setting that only some executors know. They find it by its type.
+    #[must_use]
+    pub fn with<T: Any + Send + Sync>(mut self, setting: T) -> WorkerSettings {
+        self.extensions.push(Arc::new(setting));
+        self
+    }
+
+    /// The first setting of this type, such as the GPU of `device.grnn`
+    /// ([`grnn::DataSheet`](crate::core::cost::grnn::DataSheet)), which chooses persistent kernels.
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.extensions
+            .iter()
+            .find_map(|setting| setting.downcast_ref())
+    }
+}
+
+/// What an executor can prepare before the clock of a run starts.
+#[derive(Clone, Debug, Default)]
+pub struct Preparation {
+    /// The requests whose results are compared later, ascending, for an executor that
+    /// [keeps only chosen ones](Abilities::keeps_chosen_only).
+    pub keep: Vec<RequestId>,
+    /// The largest batch of each cell type; empty if the policy sets no bound.
+    pub largest_batches: Vec<(CellId, u32)>,
+    /// The only batch sizes that the policy uses, ascending; empty if it uses any size.
+    pub batch_sizes: Vec<u32>,
+    /// Whether tasks are whole requests, or parts of them.
+    pub runs_several_steps: bool,
+    /// The number of streams of each worker that the policy uses; 0 if unknown.
+    pub streams: u16,
+    /// The longest time of a task, after which its worker is given up; `None` for the executor's limit.
+    pub task_limit: Option<Nanos>,
+}
+
 /// A network that an executor has loaded.
 pub trait Loaded: Send {
     /// The network on the CPU, the reference for verification.
@@ -99,7 +141,7 @@ pub trait Loaded: Send {
     fn start(
         &mut self,
         requests: &Requests,
-        options: &Options,
+        preparation: &Preparation,
         log: StepLog,
     ) -> Result<Box<dyn Backend + '_>>;
 }
@@ -128,6 +170,7 @@ pub struct Simulation {
     pub random: RandomSequence,
 }
 
+/// The simulator or the executor that a command has chosen, as `--backend` names it.
 #[derive(Clone, Copy, Debug)]
 pub enum SelectedBackend {
     /// Runs are independent, so they are spread over threads, and each replication draws its own workload.
@@ -148,9 +191,6 @@ pub enum Verify {
     None,
 }
 
-/// The default bound in real runs, which hold the states of all requests in memory.
-const MAX_WAITING: u32 = 1_000_000;
-
 impl SelectedBackend {
     pub const SIM: SelectedBackend = SelectedBackend::Simulated(&Sim);
 
@@ -164,15 +204,6 @@ impl SelectedBackend {
     /// Whether it computes, on a real clock.
     pub fn is_real(self) -> bool {
         matches!(self, SelectedBackend::Real(..))
-    }
-
-    pub fn completed(self, scenario: &Scenario) -> Cow<'_, Scenario> {
-        if !self.is_real() || scenario.device.max_waiting.is_some() {
-            return Cow::Borrowed(scenario);
-        }
-        let mut completed = scenario.clone();
-        completed.device.max_waiting = Some(MAX_WAITING);
-        Cow::Owned(completed)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::base::shipped;
 use crate::core::cost::table::Overhead;
 use crate::core::workload::random::fnv1a;
-use crate::lab::plot::Look;
+use crate::lab::scenario::costs::PolicyCosts;
 use crate::lab::scenario::{ArrivalSpec, Device, Load, Output, PolicyEntry, Scenario};
 
 /// For each policy, a hash of everything that determines its results. Other policies and the list of loads are left
@@ -21,7 +21,7 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
         plots: Vec::new(),
         plot_point: None,
         title: None,
-        figure: Look::default(),
+        figure: Default::default(),
         ..common.output
     };
     match (&mut common.workload.load, &mut common.arrivals) {
@@ -43,7 +43,8 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
             ..common.device
         };
         for policy in &mut policies {
-            (policy.costs, policy.overhead) = (None, Overhead::default());
+            policy.costs = PolicyCosts::none();
+            policy.overhead = Overhead::default();
         }
     }
     let files = common
@@ -57,7 +58,10 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
         common.resolved_json()
     );
     let of_policy = |policy: &PolicyEntry| {
-        let costs = policy.costs.as_deref().map_or(Ok(String::new()), hash_of)?;
+        let costs = match policy.costs.file() {
+            Some(file) => hash_of_input(scenario, file)?,
+            None => String::new(),
+        };
         Ok(hash(&format!("{common} {} {costs}", json!(policy))))
     };
     policies.iter().map(of_policy).collect()
@@ -68,7 +72,19 @@ pub fn hash(text: &str) -> String {
     format!("{:016x}", fnv1a(text.as_bytes()))
 }
 
-/// Empty for a generator.
+/// The hash of a file that a scenario names. A cost table was hashed when it was read.
+pub(super) fn hash_of_input(scenario: &Scenario, file: &Path) -> Result<String> {
+    for PolicyEntry { costs, .. } in &scenario.policies {
+        if let (Some(known), Some(hash)) = (costs.file(), costs.hash())
+            && **known == *file
+        {
+            return Ok(hash.to_string());
+        }
+    }
+    hash_of(file)
+}
+
+/// The hash of a file's content; empty for a generator.
 pub fn hash_of(file: &Path) -> Result<String> {
     if !shipped::is_file(file) {
         return Ok(String::new());

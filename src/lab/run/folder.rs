@@ -1,12 +1,12 @@
 //! The folder of a scenario's results: its files, and the record that reproduces the run.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::ValueEnum as _;
 use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -14,28 +14,28 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use super::executor::SelectedBackend;
-use super::fingerprint::{fingerprints, hash, hash_of};
-use super::inputs::RunInputs;
-use super::target::Target;
+use super::fingerprint::{fingerprints, hash, hash_of_input};
+use super::job::{Run, SweepRun};
 use super::verify::Verified;
-use super::{Job, Run};
+use crate::base::clock;
 use crate::base::error::{Error, Result};
 use crate::base::files::{PARTIAL, folder_name, write_whole};
 use crate::base::units::Nanos;
 use crate::core::backend::Launched;
 use crate::core::record::execution::Execution;
 use crate::core::summary::Summary;
+use crate::core::summary::bounds::Bounds;
 use crate::core::summary::validity::Lateness;
 use crate::core::workload::shape::Shape;
-use crate::lab::plot;
 use crate::lab::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::lab::results::sweep_keys;
-use crate::lab::scenario::{PolicyEntry, Scenario};
+use crate::lab::scenario::{PolicyEntry, Scenario, figure_files};
 
-/// Of `run.json` and marks. Another number is another meaning of these files.
+/// The format of `run.json` and of marks. It changes when the meaning of these files does.
 const FORMAT: u64 = 1;
 
-const OF_THE_RUN: [&str; 12] = [
+/// The files of a run beside the folders of its policies.
+const RUN_FILES: [&str; 12] = [
     "summary.csv",
     "differences.csv",
     "classes.csv",
@@ -44,77 +44,83 @@ const OF_THE_RUN: [&str; 12] = [
     "lengths.csv",
     "bounds.json",
     "report.html",
-    // Of searches with other settings, perhaps.
+    // FileSizes of searches, whose settings may have been others.
     "knee.csv",
     "knee.json",
     "workers.csv",
     "workers.json",
 ];
+/// The logs of a point.
 const LOGS: [&str; 4] = [
     RequestLine::FILE,
     TaskLine::FILE,
     RoundLine::FILE,
     "timeline.json",
 ];
-/// By the start and the end of their names.
-const OF_A_REPLICATION: [(&str, &str); 5] = [POINT, INTERRUPTED, FAILURES, REJECTIONS, BATCHES];
-const POINT: (&str, &str) = ("point", ".json");
-const SEARCH: (&str, &str) = ("search", ".json");
-const INTERRUPTED: (&str, &str) = ("interrupted", ".json");
-pub(super) const FAILURES: (&str, &str) = ("failures", ".csv");
-pub(super) const REJECTIONS: (&str, &str) = ("rejections", ".csv");
-pub(super) const BATCHES: (&str, &str) = ("batches", ".csv");
+/// The start and the end of a file's name, with the number of the replication between them.
+type NumberedName = (&'static str, &'static str);
 
+/// The files of each replication of a point.
+const REPLICATION_FILES: [NumberedName; 5] = [POINT, INTERRUPTED, FAILURES, REJECTIONS, BATCHES];
+const POINT: NumberedName = ("point", ".json");
+const SEARCH: NumberedName = ("search", ".json");
+const INTERRUPTED: NumberedName = ("interrupted", ".json");
+pub(super) const FAILURES: NumberedName = ("failures", ".csv");
+pub(super) const REJECTIONS: NumberedName = ("rejections", ".csv");
+pub(super) const BATCHES: NumberedName = ("batches", ".csv");
+
+/// The folder of a scenario's results, with the policies and fingerprints of that scenario.
 #[derive(Clone, Debug)]
 pub struct Folder {
     pub path: PathBuf,
     pub(super) policies: Vec<PolicyEntry>,
+    /// The description of what the runs execute on.
     device: String,
+    /// What decides the results of each policy, as hashes.
     fingerprints: Vec<String>,
 }
 
-/// What a finished point or search leaves: its summary or its rounds. It counts while all of the files are there.
+/// The file that says that a point or a search is finished, with its summary or its rounds. It counts only while all
+/// files that it lists exist.
 #[derive(Serialize, Deserialize)]
-struct Mark<T> {
+struct FinishedMark<T> {
     fingerprint: String,
-    #[serde(default, skip_serializing_if = "Files::is_empty")]
-    files: Files,
+    #[serde(default, skip_serializing_if = "FileSizes::is_empty")]
+    files: FileSizes,
     #[serde(flatten)]
     found: BTreeMap<String, T>,
 }
 
-/// Names and sizes in bytes.
-pub(super) type Files = BTreeMap<String, u64>;
+/// The names of files, with their sizes in bytes.
+pub(super) type FileSizes = BTreeMap<String, u64>;
 
 impl Folder {
-    /// One for each scenario of a sweep, within the same path. `devices` describes theirs.
-    pub(super) fn of(
-        scenarios: &[&Scenario],
+    /// The folder as each scenario of a sweep sees it: they share its path. `devices` describes what each runs on.
+    pub(super) fn of_variants<S: Borrow<Scenario>>(
+        scenarios: &[S],
         devices: &[String],
         out: &Path,
-        target: SelectedBackend,
+        backend: SelectedBackend,
     ) -> Result<Vec<Folder>> {
-        let path = out.join(folder_name(&scenarios[0].name));
-        let of = |(scenario, device): (&&Scenario, &String)| {
-            let fingerprints = fingerprints(scenario, device, target.is_real())?;
-            let (path, policies, device) =
-                (path.clone(), scenario.policies.clone(), device.clone());
-            Ok(Folder {
-                path,
-                policies,
-                device,
-                fingerprints,
-            })
-        };
-        scenarios.iter().zip(devices).map(of).collect()
+        let path = out.join(folder_name(&scenarios[0].borrow().name));
+        let mut folders = Vec::new();
+        for (scenario, device) in scenarios.iter().map(Borrow::borrow).zip(devices) {
+            folders.push(Folder {
+                path: path.clone(),
+                policies: scenario.policies.clone(),
+                device: device.clone(),
+                fingerprints: fingerprints(scenario, device, backend.is_real())?,
+            });
+        }
+        Ok(folders)
     }
 
-    /// As it is, for points with other fingerprints: those of a search that `settings` describes.
+    /// The same folder with the fingerprints of a search. `settings` is hashed into them.
     pub(super) fn for_search(self, settings: &str) -> Folder {
         let fingerprints = self
             .fingerprints
             .iter()
-            .map(|of_policy| hash(&format!("{of_policy} {settings}")))
+            .map(|fingerprint| hash(&format!("{fingerprint} {settings}")))
             .collect();
         Folder {
             fingerprints,
@@ -137,51 +143,53 @@ impl Folder {
                 path.display()
             )));
         }
-        let mut now = folders.iter().flat_map(Folder::named_fingerprints);
-        match now.any(|(name, now)| {
-            run["fingerprints"]
-                .get(name)
-                .is_some_and(|then| then != now)
-        }) {
-            true => Err(other_settings(&path)),
-            false => Ok(()),
+        for (name, fingerprint) in folders.iter().flat_map(Folder::fingerprints_by_name) {
+            let earlier = run["fingerprints"].get(name);
+            if earlier.is_some_and(|earlier| earlier != fingerprint) {
+                return Err(other_settings(&path));
+            }
         }
+        Ok(())
     }
 
-    fn named_fingerprints(&self) -> impl Iterator<Item = (String, &String)> {
+    fn fingerprints_by_name(&self) -> impl Iterator<Item = (String, &String)> {
         self.policies
             .iter()
             .map(PolicyEntry::name)
             .zip(&self.fingerprints)
     }
 
-    /// Writes `run.json`, or that of a search, if it is not there yet.
-    pub(super) fn write_settings(
+    /// Writes `run.json`, or the same of a search, unless the file already says the same.
+    pub(super) fn write_settings<S: Borrow<Scenario>>(
         folders: &[Folder],
-        scenarios: &[&Scenario],
-        (file, target, replications): (&str, SelectedBackend, u32),
+        scenarios: &[S],
+        (file, backend, replications): (&str, SelectedBackend, u32),
     ) -> Result<()> {
-        let (folder, scenario) = (&folders[0], scenarios[0]);
-        let policies = scenarios.iter().flat_map(|scenario| &scenario.policies);
-        let names: Map<String, Value> = policies
-            .map(|policy| (policy.label.clone(), json!(folder_name(&policy.label))))
-            .collect();
+        let scenarios: Vec<&Scenario> = scenarios.iter().map(Borrow::borrow).collect();
+        let folder = &folders[0];
+        let scenario = scenarios[0];
+        let mut names = Map::new();
         let mut inputs = Map::new();
-        for (given, path) in scenarios.iter().flat_map(|scenario| scenario.inputs()) {
-            inputs.insert(given.to_string(), json!(hash_of(path)?));
+        for scenario in &scenarios {
+            for policy in &scenario.policies {
+                names.insert(policy.label.clone(), json!(folder_name(&policy.label)));
+            }
+            for (given, path) in scenario.inputs() {
+                inputs.insert(given.to_string(), json!(hash_of_input(scenario, path)?));
+            }
         }
         let fingerprints: BTreeMap<String, &String> = folders
             .iter()
-            .flat_map(Folder::named_fingerprints)
+            .flat_map(Folder::fingerprints_by_name)
             .collect();
-        let mut reproduces = json!({
+        let mut settings = json!({
             "format": FORMAT,
             "scenario": scenario.resolved_json(),
             "seed": scenario.seed,
             "replications": replications,
             "version": env!("CARGO_PKG_VERSION"),
             "git_commit": env!("BATCHLAB_COMMIT"),
-            "backend": target.name(),
+            "backend": backend.name(),
             "device": folder.device,
             "file": scenario.file.to_string_lossy(),
             "inputs": inputs,
@@ -189,73 +197,56 @@ impl Folder {
             "fingerprints": fingerprints,
         });
         if scenarios.len() > 1 {
-            reproduces["variants"] = scenarios
+            settings["variants"] = scenarios
                 .iter()
                 .map(|scenario| scenario.resolved_json())
                 .collect();
         }
-        let (path, text) = (folder.path.join(file), format!("{reproduces:#}\n"));
-        match fs::read_to_string(&path).is_ok_and(|there| there == text) {
-            true => Ok(()), // Shards of one run all have the same.
-            false => write_whole(&path, |out| out.write_all(text.as_bytes())),
+        let path = folder.path.join(file);
+        let text = format!("{settings:#}\n");
+        // All shards of one run write the same text.
+        if fs::read_to_string(&path).is_ok_and(|there| there == text) {
+            return Ok(());
         }
+        write_whole(&path, |out| out.write_all(text.as_bytes()))
     }
 
-    /// Writes `lengths.csv` and `bounds.json`, each only if it is the same in all variants.
-    pub(super) fn write_inputs(&self, variants: &[&(RunInputs<'_>, Target)]) -> Result<()> {
-        let requests = variants
-            .iter()
-            .map(|(inputs, _)| inputs.sample())
-            .collect::<Result<Vec<_>>>()?;
-        if requests.iter().all(|one| one.shapes == requests[0].shapes) {
-            self.write_lengths(&requests[0].shapes)?;
-        }
-        let bounds = variants
-            .iter()
-            .map(|(inputs, device)| device.bounds(inputs))
-            .collect::<Result<Vec<_>>>()?;
-        match &bounds[0] {
-            Some(first) if bounds.iter().flatten().all(|one| one == first) => {
-                write_json(&self.path.join("bounds.json"), first)
-            }
-            _ => Ok(()),
-        }
+    pub(super) fn write_bounds(&self, bounds: &Bounds) -> Result<()> {
+        write_json(&self.path.join("bounds.json"), bounds)
     }
 
     /// Removes the results of an earlier run. A file that can't be removed can't be overwritten either; writing it
     /// reports the error.
     pub(super) fn clear(&self) {
-        // Marks go first, so that no kill leaves one whose files are gone.
-        self.remove_from_points(|_, name| is_of(POINT, name) || is_of(SEARCH, name));
-        let of_kind = |kind: &plot::FigureKind| {
-            ["svg", "png", "pdf"].map(|ending| format!("{kind}.{ending}"))
-        };
-        let figures = plot::FigureKind::value_variants().iter().flat_map(of_kind);
-        for file in OF_THE_RUN.iter().map(ToString::to_string).chain(figures) {
+        // Marks are removed first, so that a killed process leaves no mark whose files are gone.
+        self.remove_from_points(|_, name| has_name(POINT, name) || has_name(SEARCH, name));
+        let run_files = RUN_FILES.iter().map(ToString::to_string);
+        for file in run_files.chain(figure_files()) {
             let _ = fs::remove_file(self.path.join(file));
         }
         self.remove_from_points(|_, name| {
-            LOGS.contains(&name) || OF_A_REPLICATION.iter().any(|of| is_of(*of, name))
+            LOGS.contains(&name) || REPLICATION_FILES.iter().any(|file| has_name(*file, name))
         });
     }
 
     /// Removes what searches of one kind have found.
     pub(super) fn clear_searches(&self, kind: &str) {
-        let of_kind = |point: &str| point.split(',').next() == Some(kind);
-        self.remove_from_points(|point, name| of_kind(point) && is_of(SEARCH, name));
+        self.remove_from_points(|point, name| {
+            point.split(',').next() == Some(kind) && has_name(SEARCH, name)
+        });
     }
 
-    /// By the names of the point and the file. Folders that are empty afterwards go too.
-    fn remove_from_points(&self, removed: impl Fn(&str, &str) -> bool) {
+    /// Removes the files for which `is_removed(point, file)` holds, then folders that are empty.
+    fn remove_from_points(&self, is_removed: impl Fn(&str, &str) -> bool) {
         for policy in folders_in(&self.path) {
             for point in folders_in(&policy) {
-                let of = point
+                let point_name = point
                     .file_name()
                     .unwrap_or_default()
                     .to_string_lossy()
                     .into_owned();
                 for file in fs::read_dir(&point).into_iter().flatten().flatten() {
-                    if removed(&of, &file.file_name().to_string_lossy()) {
+                    if is_removed(&point_name, &file.file_name().to_string_lossy()) {
                         let _ = fs::remove_file(file.path());
                     }
                 }
@@ -270,11 +261,11 @@ impl Folder {
     }
 
     pub fn point(&self, run: &Run) -> PathBuf {
-        self.place(run.policy, &run.load.to_string())
+        self.path_of_point(run.policy, &run.load.to_string())
     }
 
-    /// Of a policy under a load, or of its searches of one kind.
-    fn place(&self, policy: usize, load: &str) -> PathBuf {
+    /// The folder of a policy under a load, or of its searches of one kind.
+    fn path_of_point(&self, policy: usize, load: &str) -> PathBuf {
         let entry = &self.policies[policy];
         self.path
             .join(folder_name(&entry.label))
@@ -287,49 +278,38 @@ impl Folder {
         tempfile::tempdir_in(&within).map_err(|cause| Error::unwritable(&within, &cause))
     }
 
-    /// Moves the files of a run to the point's folder; the disk has them then.
-    pub(super) fn publish(&self, run: &Run, stage: &TempDir) -> Result<Files> {
+    /// Moves the files of a run to the point's folder, after they have been written to the disk.
+    pub(super) fn publish(&self, run: &Run, stage: &TempDir) -> Result<FileSizes> {
         let point = self.point(run);
-        let unwritable = |cause: io::Error| Error::unwritable(&point, &cause);
-        fs::create_dir_all(&point).map_err(unwritable)?;
         for stale in [POINT, INTERRUPTED, FAILURES, REJECTIONS] {
             // Usually there is none.
             let _ = fs::remove_file(point.join(numbered(run.replication, stale)));
         }
-        let publish = |file: io::Result<fs::DirEntry>| {
-            let (name, path) = file.map(|file| (file.file_name(), file.path()))?;
-            let file = File::open(&path)?;
-            file.sync_data()?;
-            fs::rename(&path, point.join(&name))?;
-            Ok((name.to_string_lossy().into_owned(), file.metadata()?.len()))
-        };
-        fs::read_dir(stage.path())
-            .and_then(|files| files.map(publish).collect())
-            .map_err(unwritable)
+        move_files(stage.path(), &point).map_err(|cause| Error::unwritable(&point, &cause))
     }
 
-    /// `None` for each run that is not finished, or of which a file is missing.
+    /// The summary of each run, or `None` if the run is not finished or one of its files is missing.
     ///
     /// # Errors
-    /// It was finished with other settings.
-    pub(super) fn finished(folders: &[Folder], jobs: &[Job]) -> Result<Vec<Option<Summary>>> {
-        let finished = |Job { variant, run, .. }: &Job| {
-            let folder = &folders[*variant];
-            folder.read_mark(
-                &folder.point(run).join(numbered(run.replication, POINT)),
-                run.policy,
-            )
-        };
-        // One after the other again, so that the first error is told.
-        jobs.par_iter()
-            .map(finished)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .collect()
+    /// Fails if a run was finished with other settings.
+    pub(super) fn read_finished(
+        folders: &[Folder],
+        runs: &[SweepRun],
+    ) -> Result<Vec<Option<Summary>>> {
+        let read: Vec<Result<Option<Summary>>> = runs
+            .par_iter()
+            .map(|SweepRun { variant, run, .. }| {
+                let folder = &folders[*variant];
+                let mark = numbered(run.replication, POINT);
+                folder.read_mark(&folder.point(run).join(mark), run.policy)
+            })
+            .collect();
+        // Collected in order, so that the first error is reported.
+        read.into_iter().collect()
     }
 
     fn read_mark<T: DeserializeOwned>(&self, path: &Path, policy: usize) -> Result<Option<T>> {
-        let Some(Mark {
+        let Some(FinishedMark {
             fingerprint,
             files,
             mut found,
@@ -340,30 +320,28 @@ impl Folder {
         if fingerprint != self.fingerprints[policy] {
             return Err(other_settings(path));
         }
-        let size = |name: &String| {
-            fs::metadata(path.with_file_name(name))
-                .map(|found| found.len())
-                .ok()
-        };
-        let complete = files.iter().all(|(name, bytes)| size(name) == Some(*bytes));
-        Ok(found
-            .pop_first()
-            .map(|(_, found)| found)
-            .filter(|_| complete))
+        for (name, bytes) in &files {
+            let has_size = fs::metadata(path.with_file_name(name))
+                .is_ok_and(|metadata| metadata.len() == *bytes);
+            if !has_size {
+                return Ok(None);
+            }
+        }
+        Ok(found.pop_first().map(|(_, found)| found))
     }
 
     fn write_mark(
         &self,
         path: &Path,
         policy: usize,
-        files: Files,
+        files: FileSizes,
         name: &str,
         found: impl Serialize,
     ) -> Result<()> {
         let found = BTreeMap::from([(name.to_string(), found)]);
         write_json(
             path,
-            &Mark {
+            &FinishedMark {
                 fingerprint: self.fingerprints[policy].clone(),
                 files,
                 found,
@@ -371,33 +349,27 @@ impl Folder {
         )
     }
 
-    /// Of a finished run, or of an interrupted one: a separate file, so that the two are not mistaken for each other.
+    /// Writes the summary of a finished run, or of an interrupted one: that is a separate file, so that the two are not
+    /// mistaken for each other.
     pub(super) fn write_point(
         &self,
         run: &Run,
         summary: &Summary,
-        files: Files,
+        files: FileSizes,
         interrupted: bool,
     ) -> Result<()> {
-        let name = numbered(
-            run.replication,
-            if interrupted { INTERRUPTED } else { POINT },
-        );
-        self.write_mark(
-            &self.point(run).join(name),
-            run.policy,
-            files,
-            "summary",
-            summary,
-        )
+        let name = if interrupted { INTERRUPTED } else { POINT };
+        let path = self.point(run).join(numbered(run.replication, name));
+        self.write_mark(&path, run.policy, files, "summary", summary)
     }
 
     fn search_file(&self, kind: &str, policy: usize, replication: u32) -> PathBuf {
-        self.place(policy, kind).join(numbered(replication, SEARCH))
+        self.path_of_point(policy, kind)
+            .join(numbered(replication, SEARCH))
     }
 
-    /// What a replication of a search has found, round by round.
-    pub(super) fn searched<T: DeserializeOwned>(
+    /// Reads what a replication of a search has found, round by round.
+    pub(crate) fn read_search<T: DeserializeOwned>(
         &self,
         kind: &str,
         policy: usize,
@@ -408,7 +380,7 @@ impl Folder {
             .unwrap_or_default())
     }
 
-    pub(super) fn write_searched(
+    pub(crate) fn write_search(
         &self,
         kind: &str,
         policy: usize,
@@ -418,18 +390,17 @@ impl Folder {
         self.write_mark(
             &self.search_file(kind, policy, replication),
             policy,
-            Files::new(),
+            FileSizes::new(),
             "rounds",
             rounds,
         )
     }
 
-    /// The only file in which two simulated runs of one seed differ.
+    /// Writes `host.json`, the only file in which two simulated runs of one seed differ.
     pub(super) fn write_host(&self, runs: &[&Value], wall: Duration) -> Result<()> {
-        let now = crate::base::clock::unix_seconds();
         let host = json!({
             "device": self.device,
-            "finished_unix_s": now,
+            "finished_unix_s": clock::unix_seconds(),
             "wall_s": wall.as_secs_f64(),
             "threads": rayon::current_num_threads(),
             "runs": runs,
@@ -437,31 +408,31 @@ impl Folder {
         write_json(&self.path.join("host.json"), &host)
     }
 
-    /// Of a run that took `wall`, its files included.
+    /// The entry in `host.json` of a run that took `wall`, including the time for writing its files.
     pub(super) fn host_row(
         &self,
         run: &Run,
-        Execution {
-            decisions, busy, ..
-        }: &Execution,
+        execution: &Execution,
         launched: Option<&Launched>,
         verified: &Verified,
         lateness: Option<Lateness>,
         wall: Duration,
     ) -> Value {
-        let per = |count: u64| (count > 0).then(|| decisions.time.as_nanos() as f64 / count as f64);
+        let policy = &self.policies[run.policy];
+        let decisions = &execution.decisions;
         let mut row = json!({
-            "policy": folder_name(&self.policies[run.policy].label),
-            "point": sweep_keys::point_folder(&run.load.to_string(), &self.policies[run.policy].swept),
+            "policy": folder_name(&policy.label),
+            "point": sweep_keys::point_folder(&run.load.to_string(), &policy.swept),
             "replication": run.replication,
             "wall_s": wall.as_secs_f64(),
             "decisions": decisions.calls,
-            "scheduler_ns_per_decision": per(decisions.calls),
-            "scheduler_ns_per_task": per(decisions.tasks),
+            "scheduler_ns_per_decision": nanos_per(decisions.time, decisions.calls),
+            "scheduler_ns_per_task": nanos_per(decisions.time, decisions.tasks),
         });
         if let Some(launched) = launched {
             row["scheduler_s"] = json!(decisions.time.as_secs_f64());
-            let busy = busy
+            let busy = execution
+                .busy
                 .iter()
                 .copied()
                 .fold(Nanos::ZERO, Nanos::saturating_add);
@@ -482,39 +453,54 @@ impl Folder {
         row
     }
 
-    fn write_lengths(&self, shapes: &[Shape]) -> Result<()> {
+    pub(super) fn write_lengths(&self, shapes: &[Shape]) -> Result<()> {
         let mut counts = BTreeMap::new();
         for shape in shapes {
             let sides = match shape {
-                Shape::Seq2Seq {
-                    source: a,
-                    target: b,
-                }
-                | Shape::Llm {
-                    prompt: a,
-                    output: b,
-                } => vec![*a, *b],
+                Shape::Seq2Seq { source, target } => vec![*source, *target],
+                Shape::Llm { prompt, output } => vec![*prompt, *output],
                 other => vec![other.length()],
             };
             *counts.entry(sides).or_insert(0u64) += 1;
         }
+        let has_pairs = counts.keys().any(|sides| sides.len() > 1);
         write_whole(&self.path.join("lengths.csv"), |out| {
-            let pairs = counts.keys().any(|sides| sides.len() > 1);
-            writeln!(
-                out,
-                "{}",
-                if pairs {
-                    "src_len,tgt_len,count"
-                } else {
-                    "length,count"
+            if has_pairs {
+                writeln!(out, "src_len,tgt_len,count")?;
+            } else {
+                writeln!(out, "length,count")?;
+            }
+            for (sides, count) in &counts {
+                for side in sides {
+                    write!(out, "{side},")?;
                 }
-            )?;
-            counts.iter().try_for_each(|(sides, count)| {
-                let sides: String = sides.iter().map(|side| format!("{side},")).collect();
-                writeln!(out, "{sides}{count}")
-            })
+                writeln!(out, "{count}")?;
+            }
+            Ok(())
         })
     }
+}
+
+fn nanos_per(time: Duration, count: u64) -> Option<f64> {
+    if count == 0 {
+        return None;
+    }
+    Some(time.as_nanos() as f64 / count as f64)
+}
+
+/// Moves all files of a folder to another, after they have been written to the disk.
+fn move_files(from: &Path, to: &Path) -> io::Result<FileSizes> {
+    fs::create_dir_all(to)?;
+    let mut sizes = FileSizes::new();
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let file = File::open(entry.path())?;
+        file.sync_data()?;
+        fs::rename(entry.path(), to.join(&name))?;
+        sizes.insert(name.to_string_lossy().into_owned(), file.metadata()?.len());
+    }
+    Ok(sizes)
 }
 
 fn other_settings(path: &Path) -> Error {
@@ -526,30 +512,35 @@ fn other_settings(path: &Path) -> Error {
 }
 
 /// The name of a replication's file.
-pub(super) fn numbered(replication: u32, (stem, ending): (&str, &str)) -> String {
+pub(super) fn numbered(replication: u32, (stem, ending): NumberedName) -> String {
     match replication {
         0 => format!("{stem}{ending}"),
         later => format!("{stem}-{}{ending}", later + 1),
     }
 }
 
-fn is_of((stem, ending): (&str, &str), name: &str) -> bool {
+fn has_name((stem, ending): NumberedName, name: &str) -> bool {
     name.starts_with(stem) && name.ends_with(ending)
 }
 
-/// Of policies, or of points.
+/// The folders of policies in the folder of a run, or those of points in the folder of a policy.
 fn folders_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let of_results = entries.filter(|entry| {
-        entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != PARTIAL
-    });
-    of_results.map(|entry| entry.path()).collect()
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && entry.file_name() != PARTIAL {
+            folders.push(entry.path());
+        }
+    }
+    folders
 }
 
-/// `None` if it is missing, damaged, or no file: a pipe would block.
+/// Reads a file; `None` if it is missing, damaged or not a regular file, since a pipe would block.
 fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    let text = path.is_file().then(|| fs::read_to_string(path).ok())??;
-    serde_json::from_str(&text).ok()
+    if !path.is_file() {
+        return None;
+    }
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {

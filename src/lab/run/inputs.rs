@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use rand_distr::Distribution as _;
 use rand_distr::weighted::WeightedIndex;
 
-use super::Run;
+use super::job::Run;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::memory::require;
 use crate::base::units::Nanos;
@@ -33,17 +33,13 @@ use crate::core::workload::operator::catalogue::Catalogue;
 use crate::core::workload::random;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::{Requests, Trace};
-use crate::lab::scenario::costs::CostEstimates;
-use crate::lab::scenario::{
-    ArrivalSpec, ClassEntry, Input, Load, LoadPoint, PolicyEntry, Record, Scenario,
-};
+use crate::lab::scenario::{ArrivalSpec, ClassEntry, Input, Load, LoadPoint, Record, Scenario};
 
 pub struct RunInputs<'s> {
     pub scenario: &'s Scenario,
     pub cells: Vec<CellType>,
     /// The model's cell types, then their operators if a policy runs those.
     pub steps: Vec<CellType>,
-    estimates: Vec<CostEstimates>,
     origin: Origin,
     /// The longest request of the trace, or that can be drawn.
     longest: u32,
@@ -115,22 +111,12 @@ impl<'s> RunInputs<'s> {
                 Catalogue::new(&scenario.workload.model, &scenario.workload.sizes()).types(),
             );
         }
-        let estimates = |entry: &PolicyEntry| {
-            CostEstimates::read(
-                entry.costs.as_deref(),
-                &scenario.device,
-                &*entry.settings,
-                &scenario.workload,
-            )
-        };
-        let estimates = scenario.policies.iter().map(estimates).collect();
         let origin = Origin::open(scenario)?;
         let longest = origin.longest();
         let inputs = RunInputs {
             scenario,
             cells,
             steps,
-            estimates,
             origin,
             longest,
             shared: Mutex::new(Vec::new()),
@@ -155,7 +141,8 @@ impl<'s> RunInputs<'s> {
 
     /// Of a policy; `None` without a source.
     pub fn costs(&self, policy: usize) -> Result<Option<&CostTable>> {
-        self.estimates[policy]
+        self.scenario.policies[policy]
+            .costs
             .table()
             .within(self.scenario.file.display())
     }
@@ -422,6 +409,28 @@ impl<'s> RunInputs<'s> {
             .largest_batches(&self.setup(policy))
     }
 
+    /// The largest batch of a policy, in nodes of each cell type, or `None` if it has no bound.
+    pub(super) fn largest_batches_in_nodes(
+        &self,
+        policy: usize,
+        requests: &Requests,
+    ) -> Option<Vec<u32>> {
+        let most = match self.largest_batches(policy)? {
+            Batches::Nodes(of_cells) => return Some(of_cells),
+            Batches::Requests(most) => most.min(requests.len() as u32),
+        };
+        // For each cell type, the most nodes of any request at the same depth.
+        let cells = self.cells.len();
+        let mut widest = vec![0u32; cells];
+        for graph in requests.graphs.iter() {
+            for (widest, width) in widest.iter_mut().zip(graph.widths(cells)) {
+                *widest = width.max(*widest);
+            }
+        }
+        let nodes = widest.into_iter().map(|width| width.saturating_mul(most));
+        Some(nodes.collect())
+    }
+
     /// Whether tasks are whole requests, or parts of them.
     pub(super) fn runs_several_steps(&self, policy: usize) -> bool {
         self.scenario.policies[policy].settings.runs_parts()
@@ -455,12 +464,13 @@ impl<'s> RunInputs<'s> {
             costs: None,
             longest,
         };
-        self.estimates[policy].within(setup)
+        self.scenario.policies[policy].costs.within(setup)
     }
 
     pub fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
         let entry = &self.scenario.policies[index];
-        let policy = self.estimates[index]
+        let policy = entry
+            .costs
             .build(&*entry.settings, self.setup(index))
             .map_err(|error| {
                 Error::input(format!(
@@ -603,7 +613,6 @@ mod tests {
             replications: 1,
             resume: false,
             shard: None,
-            stated: vec![],
         };
         assert!(matches!(
             run(&scenario, &options, &stop, &|| ()),

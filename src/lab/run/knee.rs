@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use super::Run;
 use super::executor::SelectedBackend;
 use super::goal::Answer;
 use super::inputs::RunInputs;
+use super::job::Run;
 use super::search::{Question, Rounds, Searched, of_each_policy};
 use super::target::{Target, prepare_until};
 use crate::base::error::{Error, Result};
@@ -367,7 +367,7 @@ pub(super) fn attain(
     }: &Question<'_>,
     limit: Option<Limit>,
 ) -> Result<Option<Attainment>> {
-    let ran = device.run(
+    let ran = device.execute(
         inputs,
         run,
         RecordOptions {

@@ -1,82 +1,54 @@
-//! One run of an experiment, summarised and written.
+//! The run of one point, which is summarised and written.
 
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Run;
 use super::folder::{BATCHES, FAILURES, Folder, REJECTIONS, numbered};
 use super::inputs::RunInputs;
+use super::job::Run;
 use super::target::{RunOutput, Target};
 use super::verify::Verified;
 use crate::base::clock;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::files::write_whole;
+use crate::core::record::RecordOptions;
 use crate::core::record::compact::CompactRecord;
 use crate::core::record::execution::Decisions;
 use crate::core::record::full::FullRecord;
-use crate::core::record::{ReasonedDeparture, RecordOptions};
 use crate::core::summary::{Summarize, Summary, summarize};
 use crate::core::workload::model::CellType;
 use crate::lab::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::lab::results::{timeline, write};
 
+/// A policy under a load in one replication, with all that its run needs.
+pub(super) struct Point<'a> {
+    pub run: &'a Run,
+    pub inputs: &'a RunInputs<'a>,
+    pub target: &'a Target,
+    pub folder: &'a Folder,
+    pub stop: &'a AtomicBool,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct PointResult {
     pub summary: Summary,
-    /// `None` for a run taken over from an earlier call.
-    pub host: Option<Host>,
+    /// The measurements of the host, or `None` if an earlier call has finished the run.
+    pub host: Option<HostMeasurements>,
 }
 
-/// Host measurements, which must not influence results of a seed.
+/// Measurements of the host, which must not influence the results of a seed.
 #[derive(Clone, Debug)]
-pub(super) struct Host {
-    /// In `host.json`.
+pub(super) struct HostMeasurements {
+    /// The run's entry in `host.json`.
     pub row: Value,
     pub decisions: Decisions,
     pub verified: Verified,
-    /// Messages of the first failures; the run's file lists all.
+    /// Messages of the first failures. The run's file lists all of them.
     pub failures: Vec<String>,
-}
-
-/// Failures that are reported one by one; the run's file lists all.
-const FAILURES_SHOWN: usize = 3;
-
-/// Carries out one run and writes its files. The summary comes last: where it exists, the run is finished.
-pub(super) fn run_point(
-    run: &Run,
-    inputs: &RunInputs<'_>,
-    device: &Target,
-    folder: &Folder,
-    stop: &AtomicBool,
-) -> Result<PointResult> {
-    if stop.load(Ordering::Relaxed) {
-        return Err(Error::Interrupted);
-    }
-    let attempt = Attempt {
-        run,
-        inputs,
-        device,
-        folder,
-        stop,
-        clock: clock::now(),
-    };
-    if let Some(options) = inputs.compact_options(run.load) {
-        let ran = device.run_compact(inputs, run, options, stop)?;
-        return attempt.write(&ran);
-    }
-    let output = &inputs.scenario.output;
-    let options = RecordOptions {
-        tasks: attempt.is_logged() && (output.tasks || output.timeline),
-        first_tasks: attempt.is_logged() && output.timeline,
-        rounds: attempt.is_real(),
-        ..RecordOptions::default()
-    };
-    let ran = device.run(inputs, run, options, stop)?;
-    attempt.write(&ran)
 }
 
 /// A record from which a point's files are written.
@@ -105,72 +77,88 @@ impl LoggedRecord for CompactRecord {
     }
 }
 
-/// One run, and what is needed to write its files.
-struct Attempt<'a> {
-    run: &'a Run,
-    inputs: &'a RunInputs<'a>,
-    device: &'a Target,
-    folder: &'a Folder,
-    stop: &'a AtomicBool,
-    clock: Instant,
-}
+/// The number of failures that are reported one by one.
+const FAILURES_SHOWN: usize = 3;
 
-impl Attempt<'_> {
-    fn is_real(&self) -> bool {
-        matches!(self.device, Target::Real { .. })
+impl Point<'_> {
+    /// Executes the run and writes its files. The summary is written last: where it exists, the run is finished.
+    pub fn run(&self) -> Result<PointResult> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let clock = clock::now();
+        if let Some(options) = self.inputs.compact_options(self.run.load) {
+            let output = self
+                .target
+                .execute_compact(self.inputs, self.run, options, self.stop)?;
+            return self.write(&output, clock);
+        }
+        let options = self.record_options();
+        let output = self
+            .target
+            .execute(self.inputs, self.run, options, self.stop)?;
+        self.write(&output, clock)
     }
 
-    /// Other replications differ only in random sequences or noise, so they have no logs.
-    fn is_logged(&self) -> bool {
-        self.run.replication == 0
-    }
-
-    fn write<R: LoggedRecord>(&self, ran: &RunOutput<R>) -> Result<PointResult> {
-        if ran.interrupted && !self.is_real() {
+    fn write<R: LoggedRecord>(&self, output: &RunOutput<R>, clock: Instant) -> Result<PointResult> {
+        if output.interrupted && !self.target.is_real() {
             return Err(Error::Interrupted); // A simulation is easily run again.
         }
-        let Attempt {
-            run,
-            inputs,
-            folder,
-            ..
-        } = *self;
-        let execution = ran.record.execution();
-        let mut summary = summarize(&ran.record, &inputs.measure(run.load));
-        summary.extrapolated = self.device.extrapolated(inputs, run, execution);
-        let stage = folder.stage()?;
-        if self.is_logged() {
-            self.write_logs(stage.path(), &ran.record, summary.warmup)?;
-        }
-        self.write_events(stage.path(), &ran.record)?;
-        let files = folder.publish(run, &stage)?;
+        let mut summary = summarize(&output.record, &self.inputs.measure(self.run.load));
+        summary.extrapolated =
+            self.target
+                .extrapolated(self.inputs, self.run, output.record.execution());
+        let stage = self.folder.stage()?;
+        self.write_files(stage.path(), &output.record, summary.warmup)?;
+        let files = self.folder.publish(self.run, &stage)?;
         drop(stage);
-        let verified = match self.verify(ran) {
+        let verified = match self.verify(output) {
             Err(Error::Interrupted) => {
-                folder.write_point(run, &summary, files, true)?;
+                self.folder.write_point(self.run, &summary, files, true)?;
                 return Err(Error::Interrupted);
             }
             verified => verified?,
         };
-        folder.write_point(run, &summary, files, false)?;
-        let row = folder.host_row(
-            run,
-            execution,
-            ran.launched.as_ref(),
-            &verified,
-            summary.lateness,
-            self.clock.elapsed(),
-        );
-        let host = Host {
-            row,
-            decisions: execution.decisions,
-            verified,
-            failures: self.failure_messages(ran.record.failures()),
-        };
+        self.folder.write_point(self.run, &summary, files, false)?;
+        let host = self.host_measurements(output, &summary, verified, clock.elapsed());
         Ok(PointResult {
             summary,
             host: Some(host),
         })
+    }
+
+    /// Whether its logs are written. Other replications differ only in random sequences or noise.
+    fn is_logged(&self) -> bool {
+        self.run.replication == 0
+    }
+
+    fn record_options(&self) -> RecordOptions {
+        let output = &self.inputs.scenario.output;
+        RecordOptions {
+            tasks: self.is_logged() && (output.tasks || output.timeline),
+            first_tasks: self.is_logged() && output.timeline,
+            rounds: self.target.is_real(),
+            ..RecordOptions::default()
+        }
+    }
+
+    fn write_files<R: LoggedRecord>(&self, folder: &Path, record: &R, warmup: u64) -> Result<()> {
+        if self.is_logged() {
+            self.write_logs(folder, record, warmup)?;
+        }
+        // Written for every run, so that the spread of batch sizes is known.
+        let replication = self.run.replication;
+        let batches = folder.join(numbered(replication, BATCHES));
+        write::write_batches(&batches, record.execution(), &self.inputs.steps)?;
+        for (name, requests) in [
+            (FAILURES, record.failures()),
+            (REJECTIONS, record.explained_rejections()),
+        ] {
+            if !requests.is_empty() {
+                write::write_failures(&folder.join(numbered(replication, name)), requests)?;
+            }
+        }
+        Ok(())
     }
 
     fn write_logs<R: LoggedRecord>(&self, folder: &Path, record: &R, warmup: u64) -> Result<()> {
@@ -186,7 +174,7 @@ impl Attempt<'_> {
             write_whole(&folder.join(TaskLine::FILE), |out| {
                 write::write_tasks(out, execution, steps)
             })?;
-            if self.is_real() {
+            if self.target.is_real() {
                 write::write_rounds(&folder.join(RoundLine::FILE), execution)?;
             }
         }
@@ -196,40 +184,45 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Writes the files that every replication has: the batch sizes, whose spread is thus known, and the requests that
-    /// left for a reason.
-    fn write_events<R: LoggedRecord>(&self, folder: &Path, record: &R) -> Result<()> {
-        let path = |file| folder.join(numbered(self.run.replication, file));
-        write::write_batches(&path(BATCHES), record.execution(), &self.inputs.steps)?;
-        if !record.failures().is_empty() {
-            write::write_failures(&path(FAILURES), record.failures())?;
-        }
-        if !record.explained_rejections().is_empty() {
-            write::write_failures(&path(REJECTIONS), record.explained_rejections())?;
-        }
-        Ok(())
-    }
-
-    fn verify<R>(&self, ran: &RunOutput<R>) -> Result<Verified> {
-        if ran.interrupted {
+    fn verify<R>(&self, output: &RunOutput<R>) -> Result<Verified> {
+        if output.interrupted {
             return Err(Error::Interrupted);
         }
         let label = &self.inputs.scenario.policies[self.run.policy].label;
         let load = self.run.load;
         let repeat = self.run.replication + 1;
-        self.device
-            .verify(ran, self.stop)
+        self.target
+            .verify(output, self.stop)
             .within(format_args!("\"{label}\" at {load}, repeat {repeat}"))
     }
 
-    fn failure_messages(&self, failures: &[ReasonedDeparture]) -> Vec<String> {
+    fn host_measurements<R: LoggedRecord>(
+        &self,
+        output: &RunOutput<R>,
+        summary: &Summary,
+        verified: Verified,
+        wall: Duration,
+    ) -> HostMeasurements {
         let policy = self.inputs.scenario.policies[self.run.policy].name();
         let load = self.run.load;
-        let shown = failures.iter().take(FAILURES_SHOWN);
-        shown
-            .map(|(request, _, reason)| {
-                format!("\"{policy}\" at {load}: request {request} failed: {reason}")
-            })
-            .collect()
+        let mut failures = Vec::new();
+        for (request, _, reason) in output.record.failures().iter().take(FAILURES_SHOWN) {
+            failures.push(format!(
+                "\"{policy}\" at {load}: request {request} failed: {reason}"
+            ));
+        }
+        HostMeasurements {
+            row: self.folder.host_row(
+                self.run,
+                output.record.execution(),
+                output.launched.as_ref(),
+                &verified,
+                summary.lateness,
+                wall,
+            ),
+            decisions: output.record.execution().decisions,
+            verified,
+            failures,
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::goal::{Answer, Goal};
 use super::knee::{Effort, Objective, over_rates};
 use super::lock::Lock;
 use super::shard::{PlannedPoint, Shard};
-use super::target::simulated_by;
+use super::target::describe_simulated;
 use crate::base::error::Result;
 use crate::lab::scenario::Scenario;
 
@@ -62,8 +62,8 @@ impl<'s> Searches<'s> {
     ) -> Result<Self> {
         let (kind, settings) = goal.name();
         let scenarios: Vec<&Scenario> = asked.iter().map(|(scenario, _)| scenario).collect();
-        let devices = vec![simulated_by(SelectedBackend::SIM); asked.len()];
-        let folders = Folder::of(&scenarios, &devices, out, SelectedBackend::SIM)?
+        let devices = vec![describe_simulated(SelectedBackend::SIM); asked.len()];
+        let folders = Folder::of_variants(&scenarios, &devices, out, SelectedBackend::SIM)?
             .into_iter()
             .zip(asked);
         // All that decides the results beside the scenario, with its first load.
@@ -186,7 +186,7 @@ impl<'k, F: Serialize + DeserializeOwned + Clone + Send + Sync> Rounds<'k, F> {
                 .is_none_or(|own| own[first + replication as usize])
         };
         let read = |replication| match &kept.folder {
-            Some((folder, kind)) => folder.searched(kind, policy, replication),
+            Some((folder, kind)) => folder.read_search(kind, policy, replication),
             None => Ok(Vec::new()),
         };
         let known = (0..replications).map(read).collect::<Result<_>>()?;
@@ -222,7 +222,7 @@ impl<'k, F: Serialize + DeserializeOwned + Clone + Send + Sync> Rounds<'k, F> {
                 if let Some((folder, kind)) = self.kept.folder.as_ref().filter(|_| self.own[place])
                 {
                     let rounds = [&self.known[place][..], std::slice::from_ref(&found)].concat();
-                    folder.write_searched(kind, self.policy, *replication, &rounds)?;
+                    folder.write_search(kind, self.policy, *replication, &rounds)?;
                 }
                 Ok(found)
             };

@@ -5,7 +5,9 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use super::executor::{Abilities, Executor, Loaded, Simulation, Simulator, StepLog};
+use super::executor::{
+    Abilities, Executor, Loaded, Preparation, Simulation, Simulator, StepLog, WorkerSettings,
+};
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
 use crate::base::units::WorkerId;
@@ -15,9 +17,9 @@ use crate::core::sim;
 use crate::core::workload::model::Model;
 use crate::core::workload::trace::Requests;
 use crate::devices::cpu;
+use crate::devices::cuda;
 use crate::devices::cuda::gpu::driver::{Libraries, Library};
 use crate::devices::cuda::gpu::{Gpus, libraries};
-use crate::devices::cuda::{self, Options};
 use crate::devices::network::Network;
 
 /// The scenarios that `validate` runs by default.
@@ -101,16 +103,10 @@ impl Executor for Cpu {
         }
     }
 
-    fn load(
-        &self,
-        network: Network,
-        _: Precision,
-        _: Option<&grnn::DataSheet>,
-        workers: usize,
-    ) -> Result<Box<dyn Loaded>> {
+    fn load(&self, network: Network, workers: &WorkerSettings) -> Result<Box<dyn Loaded>> {
         Ok(Box::new(OnCpu {
             network: Arc::new(network),
-            workers,
+            workers: workers.count,
         }))
     }
 }
@@ -132,18 +128,17 @@ impl Loaded for OnCpu {
     fn start(
         &mut self,
         requests: &Requests,
-        options: &Options,
+        preparation: &Preparation,
         log: StepLog,
     ) -> Result<Box<dyn Backend + '_>> {
-        let (network, workers) = (Arc::clone(&self.network), self.workers);
+        let network = Arc::clone(&self.network);
         let lanes = if log.is_some() {
             1
         } else {
-            cpu::lanes(workers, options.streams)
+            cpu::lanes(self.workers, preparation.streams)
         };
-        Ok(Box::new(cpu::Cpu::new(
-            network, requests, workers, lanes, log,
-        )?))
+        let backend = cpu::Cpu::new(network, requests, self.workers, lanes, log)?;
+        Ok(Box::new(backend))
     }
 }
 
@@ -173,25 +168,20 @@ impl Executor for Cuda {
         cuda::check(model)
     }
 
-    fn load(
-        &self,
-        network: Network,
-        precision: Precision,
-        persistent: Option<&grnn::DataSheet>,
-        workers: usize,
-    ) -> Result<Box<dyn Loaded>> {
+    fn load(&self, network: Network, workers: &WorkerSettings) -> Result<Box<dyn Loaded>> {
+        let persistent = workers.get::<grnn::DataSheet>();
         let gpus = Gpus::new(
             network.model(),
             network.spec(),
-            precision,
+            workers.precision,
             persistent,
-            workers,
+            workers.count,
         )?;
         Ok(Box::new(OnGpus {
             network: Arc::new(network),
             gpus,
-            workers,
-            precision,
+            workers: workers.count,
+            precision: workers.precision,
             wanted: persistent.map(|device| device.name.clone()),
         }))
     }
@@ -273,7 +263,7 @@ impl Loaded for OnGpus {
     fn start(
         &mut self,
         requests: &Requests,
-        options: &Options,
+        preparation: &Preparation,
         _: StepLog,
     ) -> Result<Box<dyn Backend + '_>> {
         let network = Arc::clone(&self.network);
@@ -282,8 +272,20 @@ impl Loaded for OnGpus {
             network,
             requests,
             self.workers,
-            options,
+            &cuda_options(preparation),
         )?))
+    }
+}
+
+fn cuda_options(preparation: &Preparation) -> cuda::Options {
+    cuda::Options {
+        keep: preparation.keep.clone(),
+        materialise: preparation.largest_batches.clone(),
+        sizes: preparation.batch_sizes.clone(),
+        several_launches: preparation.runs_several_steps,
+        streams: preparation.streams,
+        task_limit: preparation.task_limit,
+        room: None,
     }
 }
 

@@ -1,12 +1,13 @@
-//! The device of an experiment, and one run on it.
+//! What a scenario's runs execute on, and one run on it.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::Run;
-use super::control::batch_times;
-use super::executor::{Executor, Loaded, SelectedBackend, Simulation, Simulator, Verify};
-use super::inputs::{NEVER, Prepared, RunInputs};
+use super::executor::{
+    Executor, Loaded, Preparation, SelectedBackend, Simulation, Simulator, Verify, WorkerSettings,
+};
+use super::inputs::{NEVER, RunInputs};
+use super::job::Run;
 use super::verify::{self, Answered, Tolerance, Verified};
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::units::{CellId, Nanos, RequestId};
@@ -15,39 +16,44 @@ use crate::core::cost::grnn;
 use crate::core::cost::noise::{Noise, NoiseRecord};
 use crate::core::cost::table::{CostTable, TableCosts};
 use crate::core::cost::task_times::TaskTimes;
-use crate::core::policy::registry::Batches;
+use crate::core::engine;
+use crate::core::record::RecordOptions;
 use crate::core::record::compact::{CompactOptions, CompactRecord};
 use crate::core::record::execution::Execution;
 use crate::core::record::full::FullRecord;
-use crate::core::record::{RecordOptions, Recorder};
-use crate::core::summary::bounds::{AffineService, Bounds, Fastest};
 use crate::core::summary::laws;
 use crate::core::summary::validity::Extrapolation;
-use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
-use crate::devices::cuda::Options;
 use crate::devices::network::Network;
 use crate::devices::network::Spec;
-use crate::lab::scenario::{ArrivalSpec, PolicyEntry, Record, Scenario, Workload, costs};
+use crate::lab::scenario::{PolicyEntry, Record, Scenario, Workload, costs};
 
 /// What the tasks of a scenario run on.
 pub enum Target {
-    Simulated(
-        &'static dyn Simulator,
-        Vec<TableCosts>,
-        Option<Arc<NoiseRecord>>,
-    ),
-    /// An executor with the network loaded. One run at a time holds it.
-    Real(&'static dyn Executor, Mutex<Box<dyn Loaded>>, Verify),
+    Simulated(SimulatedTarget),
+    Real(RealTarget),
 }
 
-/// Larger batches need not lie on a line for the closed form to be shown.
-const LARGEST_ON_LINE: u32 = 64;
+pub struct SimulatedTarget {
+    simulator: &'static dyn Simulator,
+    /// The costs of each policy.
+    costs: Vec<TableCosts>,
+    noise: Option<Arc<NoiseRecord>>,
+}
 
+/// An executor with the network loaded.
+pub struct RealTarget {
+    executor: &'static dyn Executor,
+    /// One run at a time holds it.
+    loaded: Mutex<Box<dyn Loaded>>,
+    verify: Verify,
+}
+
+/// What a run leaves.
 pub struct RunOutput<R = FullRecord> {
     pub record: R,
-    /// The user stopped it before its end.
+    /// Whether the user stopped the run before its end.
     pub interrupted: bool,
     /// The results to verify; empty in a simulation.
     pub answers: Vec<Answered>,
@@ -56,151 +62,111 @@ pub struct RunOutput<R = FullRecord> {
 }
 
 /// The description of a simulated target, which needs no preparation.
-pub(super) fn simulated_by(target: SelectedBackend) -> String {
-    match target.name() {
+pub(crate) fn describe_simulated(backend: SelectedBackend) -> String {
+    match backend.name() {
         name if name == SelectedBackend::SIM.name() => "simulated".into(),
         name => format!("simulated by {name}"),
     }
 }
 
-/// Reads the inputs and prepares the device, so that mistakes show before the first run.
-pub fn prepare(scenario: &Scenario, target: SelectedBackend) -> Result<(RunInputs<'_>, Target)> {
-    prepare_until(scenario, target, &NEVER)
+/// Reads the inputs and prepares the target, so that mistakes show before the first run.
+pub fn prepare(scenario: &Scenario, backend: SelectedBackend) -> Result<(RunInputs<'_>, Target)> {
+    prepare_until(scenario, backend, &NEVER)
 }
 
-/// As [`prepare`], unless `stop` is set while requests are drawn.
-pub(super) fn prepare_until<'s>(
+/// Does the same as [`prepare`], but fails once `stop` is set while requests are drawn.
+pub(crate) fn prepare_until<'s>(
     scenario: &'s Scenario,
-    target: SelectedBackend,
+    backend: SelectedBackend,
     stop: &'s AtomicBool,
 ) -> Result<(RunInputs<'s>, Target)> {
     let inputs = RunInputs::new(scenario)?.until(stop);
-    let device = Target::new(&inputs, target)?;
-    Ok((inputs, device))
+    let target = Target::new(&inputs, backend)?;
+    Ok((inputs, target))
 }
 
 impl Target {
-    fn new(inputs: &RunInputs<'_>, target: SelectedBackend) -> Result<Target> {
-        let scenario = inputs.scenario;
-        let (file, streams) = (
-            scenario.file.display(),
-            scenario.output.record == Record::Stream,
-        );
-        match target {
+    fn new(inputs: &RunInputs<'_>, backend: SelectedBackend) -> Result<Target> {
+        match backend {
             SelectedBackend::Simulated(simulator) => {
-                let costs = scenario.policies.iter().enumerate().map(|(place, policy)| {
-                    let table = simulated_costs(inputs, place)?;
-                    costs::costs_of_policy(
-                        table,
-                        &scenario.workload,
-                        &*policy.settings,
-                        policy.overhead,
-                    )
-                });
-                let costs: Vec<TableCosts> = costs.collect::<Result<_>>()?;
-                let noise = scenario
-                    .device
-                    .noise
-                    .as_deref()
-                    .map(NoiseRecord::read)
-                    .transpose();
-                let noise = noise
-                    .within(format_args!("{file}: device.noise"))?
-                    .map(Arc::new);
-                if streams && costs.iter().any(|costs| costs.transfer.is_some()) {
-                    return Err(Error::input(format!(
-                        "{file}: output.record: a stream follows no states between workers; remove the rows \"transfer\" of \
-                         the cost table, or set record = \"full\""
-                    )));
-                }
-                check_inputs(inputs)?;
-                Ok(Target::Simulated(simulator, costs, noise))
+                SimulatedTarget::new(inputs, simulator).map(Target::Simulated)
             }
-            SelectedBackend::Real(..) if streams => Err(Error::input(format!(
-                "{file}: output.record: a real run keeps its requests; set record = \"full\""
-            ))),
             SelectedBackend::Real(executor, verify) => {
-                let loaded = load(scenario, executor)?;
-                for (id, graph) in inputs.sample()?.graphs.iter().enumerate() {
-                    loaded
-                        .network()
-                        .check(graph)
-                        .within(format_args!("{file}: request {id}"))?;
-                }
-                Ok(Target::Real(executor, Mutex::new(loaded), verify))
+                RealTarget::new(inputs, executor, verify).map(Target::Real)
             }
         }
     }
 
-    pub fn run(
+    /// Whether it computes, on a real clock.
+    pub fn is_real(&self) -> bool {
+        matches!(self, Target::Real(_))
+    }
+
+    /// Executes one run. The record is valid even if the run was stopped.
+    pub fn execute(
         &self,
         inputs: &RunInputs<'_>,
         run: &Run,
         record_options: RecordOptions,
         stop: &AtomicBool,
     ) -> Result<RunOutput> {
-        let (prepared, served, answers, launched) = match self {
-            Target::Simulated(..) => {
-                let mut prepared = inputs.prepare(run, record_options)?;
-                let served = self.simulate(inputs, run, &mut prepared, stop)?;
-                (prepared, served, Vec::new(), None)
-            }
-            Target::Real(executor, loaded, verify) => {
-                // Every repeat has the requests and arrivals of the first.
-                let mut prepared = inputs.prepare(
-                    &Run {
-                        replication: 0,
-                        ..*run
-                    },
-                    record_options,
-                )?;
-                let requests = Arc::clone(&prepared.requests);
-                let choose = |all| {
-                    verify::chosen(
-                        *verify,
-                        all,
-                        &mut inputs.random_sequence(run.replication, "verify"),
-                    )
-                };
-                let mut options = options(inputs, run.policy, &requests);
-                let mut loaded = loaded.lock().expect("a run that panics ends the program");
-                let keeps_chosen_only = executor.abilities().keeps_chosen_only;
-                if keeps_chosen_only {
-                    let chosen = choose((0..requests.len() as u64).map(RequestId).collect());
-                    options.keep = verify::kept(loaded.network(), &requests, chosen);
-                }
-                let mut backend = loaded.start(&requests, &options, None)?;
-                let served = prepared.serve(&mut *backend, stop);
-                let finished = verify::finished(&prepared.record);
-                let asked = match keeps_chosen_only {
-                    true => options
-                        .keep
-                        .into_iter()
-                        .filter(|id| finished.binary_search(id).is_ok())
-                        .collect(),
-                    false => choose(finished),
-                };
-                let answers = asked
-                    .into_iter()
-                    .map(|request| (request, backend.answer(request)))
-                    .collect();
-                let launched = backend.launched();
-                drop(backend);
-                (prepared, served, answers, launched)
-            }
+        // Every repeat of a real run has the requests and arrivals of the first.
+        let replication = if self.is_real() { 0 } else { run.replication };
+        let run_of_requests = Run {
+            replication,
+            ..*run
         };
-        debug_assert_eq!(broken_law(&prepared.record), None, "a run breaks a law");
+        let mut prepared = inputs.prepare(&run_of_requests, record_options)?;
+        let requests = Arc::clone(&prepared.requests);
+        let mut preparation = Preparation::default();
+        let mut loaded = self.loaded();
+        let mut backend: Box<dyn Backend + '_> = match (self, &mut loaded) {
+            (Target::Simulated(simulated), _) => simulated.start(inputs, run, &requests),
+            (Target::Real(real), Some(loaded)) => {
+                preparation = real.preparation(inputs, run, &requests, loaded.network());
+                loaded.start(&requests, &preparation, None)?
+            }
+            (Target::Real(_), None) => unreachable!("a real target has loaded its network"),
+        };
+        let ended = engine::run(
+            &mut *prepared.source,
+            &mut *prepared.policy,
+            &mut *backend,
+            &mut prepared.record,
+            inputs.workers(),
+            stop,
+        );
+        let record = prepared.record;
+        let answers = match self {
+            Target::Simulated(_) if backend.now() == Nanos::MAX => {
+                return Err(exceeds_the_clock(inputs.scenario, run));
+            }
+            Target::Simulated(_) => Vec::new(),
+            Target::Real(real) => real
+                .requests_to_verify(inputs, run, preparation.keep, &record)
+                .into_iter()
+                .map(|request| (request, backend.answer(request)))
+                .collect(),
+        };
+        let launched = if self.is_real() {
+            backend.launched()
+        } else {
+            None
+        };
+        let interrupted = was_interrupted(ended)?;
+        drop(backend);
+        debug_assert_eq!(broken_law(&record), None, "a run breaks a law");
         Ok(RunOutput {
-            record: prepared.record,
-            interrupted: was_interrupted(served)?,
+            record,
+            interrupted,
             answers,
             launched,
-            requests: prepared.requests,
+            requests,
         })
     }
 
-    /// A simulated run that forgets its requests.
-    pub(super) fn run_compact(
+    /// Executes a simulated run that forgets its requests.
+    pub(super) fn execute_compact(
         &self,
         inputs: &RunInputs<'_>,
         run: &Run,
@@ -208,176 +174,90 @@ impl Target {
         stop: &AtomicBool,
     ) -> Result<RunOutput<CompactRecord>> {
         let mut prepared = inputs.prepare_compact(run, options)?;
-        let served = self.simulate(inputs, run, &mut prepared, stop)?;
-        Ok(RunOutput {
-            record: prepared.record,
-            interrupted: was_interrupted(served)?,
-            answers: Vec::new(),
-            launched: None,
-            requests: prepared.requests,
-        })
-    }
-
-    /// Serves the requests on the simulated device. The inner result is that of the engine.
-    fn simulate<R: Recorder>(
-        &self,
-        inputs: &RunInputs<'_>,
-        run: &Run,
-        prepared: &mut Prepared<'_, R>,
-        stop: &AtomicBool,
-    ) -> Result<Result<()>> {
-        let backend = self.simulated(inputs, run, &prepared.requests);
-        let mut backend = backend.expect("the device is simulated");
-        let served = prepared.serve(&mut *backend, stop);
+        let requests = Arc::clone(&prepared.requests);
+        let mut backend = self
+            .simulated(inputs, run, &requests)
+            .expect("only simulated runs forget their requests");
+        let ended = prepared.serve(&mut *backend, stop);
         if backend.now() == Nanos::MAX {
             return Err(exceeds_the_clock(inputs.scenario, run));
         }
-        Ok(served)
+        Ok(RunOutput {
+            record: prepared.record,
+            interrupted: was_interrupted(ended)?,
+            answers: Vec::new(),
+            launched: None,
+            requests,
+        })
     }
 
-    /// `None` on a real device.
+    /// Starts the simulator for a run; `None` on a real target.
     pub fn simulated(
         &self,
         inputs: &RunInputs<'_>,
         run: &Run,
         requests: &Requests,
     ) -> Option<Box<dyn Backend>> {
-        let Target::Simulated(simulator, costs, noise) = self else {
-            return None;
-        };
-        let noise = noise.as_ref().map(|record| {
-            Noise::new(
-                Arc::clone(record),
-                inputs.random_sequence(run.replication, "noise"),
-            )
-        });
-        Some(simulator.start(Simulation {
-            workers: inputs.workers(),
-            streams: inputs.streams(run.policy),
-            costs: TaskTimes::new(costs[run.policy].clone(), &requests.graphs).with_noise(noise),
-            random: inputs.random_sequence(run.replication, "simulator"),
-        }))
-    }
-
-    /// The costs that a policy sees; `None` on a real device.
-    pub fn costs(&self, policy: usize) -> Option<&TableCosts> {
         match self {
-            Target::Simulated(_, costs, _) => Some(&costs[policy]),
-            Target::Real(..) => None,
+            Target::Simulated(simulated) => Some(simulated.start(inputs, run, requests)),
+            Target::Real(_) => None,
         }
     }
 
+    /// The costs that a policy sees; `None` on a real target.
+    pub fn costs(&self, policy: usize) -> Option<&TableCosts> {
+        self.all_costs().map(|costs| &costs[policy])
+    }
+
+    pub(super) fn all_costs(&self) -> Option<&[TableCosts]> {
+        match self {
+            Target::Simulated(simulated) => Some(&simulated.costs),
+            Target::Real(_) => None,
+        }
+    }
+
+    fn loaded(&self) -> Option<MutexGuard<'_, Box<dyn Loaded>>> {
+        match self {
+            Target::Simulated(_) => None,
+            Target::Real(real) => Some(
+                real.loaded
+                    .lock()
+                    .expect("a run that panics ends the program"),
+            ),
+        }
+    }
+
+    /// Compares the results of a real run with the same requests run alone.
     pub fn verify<R>(&self, output: &RunOutput<R>, stop: &AtomicBool) -> Result<Verified> {
-        let Target::Real(_, loaded, _) = self else {
+        let Some(loaded) = self.loaded() else {
             return Ok(Verified::default());
         };
-        let loaded = loaded.lock().expect("a run that panics ends the program");
-        let (network, tolerance) = (
-            loaded.network(),
-            Tolerance::new(loaded.precision(), loaded.network().spec()),
-        );
+        let network = loaded.network();
+        let tolerance = Tolerance::new(loaded.precision(), network.spec());
         verify::compare(network, &output.requests, &output.answers, &tolerance, stop)
     }
 
     pub fn describe(&self) -> String {
-        match self {
-            Target::Simulated(simulator, ..) => {
-                simulated_by(SelectedBackend::Simulated(*simulator))
+        match (self, self.loaded()) {
+            (Target::Simulated(simulated), _) => {
+                describe_simulated(SelectedBackend::Simulated(simulated.simulator))
             }
-            Target::Real(_, loaded, _) => loaded
-                .lock()
-                .expect("a run that panics ends the program")
-                .describe(),
+            (Target::Real(_), Some(loaded)) => loaded.describe(),
+            (Target::Real(_), None) => unreachable!("a real target has loaded its network"),
         }
     }
 
     /// Why cells run in traditional kernels although `device.grnn` asks for persistent ones.
     pub fn traditional(&self, inputs: &RunInputs<'_>) -> Result<Option<String>> {
-        let Target::Real(_, loaded, _) = self else {
-            // All policies have the same device.
-            return Ok(inputs
-                .costs(0)?
-                .and_then(|table| table.traditional().map(Into::into)));
-        };
-        Ok(loaded
-            .lock()
-            .expect("a run that panics ends the program")
-            .traditional())
+        if let Some(loaded) = self.loaded() {
+            return Ok(loaded.traditional());
+        }
+        // All policies have the same device.
+        let table = inputs.costs(0)?;
+        Ok(table.and_then(|table| table.traditional().map(Into::into)))
     }
 
-    /// On the requests of the first replication; `None` on a real device and for language models.
-    pub fn bounds(&self, inputs: &RunInputs<'_>) -> Result<Option<Bounds>> {
-        let Target::Simulated(_, costs, _) = self else {
-            return Ok(None);
-        };
-        if inputs.scenario.workload.model.is_llm() {
-            return Ok(None); // Its graphs don't show its work.
-        }
-        let cells = inputs.cells.len();
-        let requests = inputs.sample()?;
-        let all = count_nodes(&requests, cells);
-        let mut largest = vec![0; cells];
-        let mut streams = 1;
-        for policy in 0..costs.len() {
-            streams = inputs.streams(policy).max(streams);
-            let batches = inputs.largest_batches(policy);
-            let of_policy = batches.map_or(all.clone(), |batches| nodes(batches, &requests, cells));
-            // A batch may be padded beyond all nodes, to a size that takes less time.
-            let padded = inputs.scenario.policies[policy]
-                .settings
-                .batch_sizes()
-                .last()
-                .copied()
-                .unwrap_or(0);
-            let larger = largest.iter_mut().zip(&of_policy).zip(&all);
-            larger.for_each(|((largest, own), all)| {
-                *largest = (*own).min(padded.max(*all)).max(*largest)
-            });
-        }
-        let bounds = Bounds::of(
-            &requests,
-            &mut Fastest::new(costs, largest, streams),
-            inputs.workers(),
-        );
-        Ok(Some(Bounds {
-            service: self.affine_service(inputs, &requests),
-            ..bounds
-        }))
-    }
-
-    /// Of all policies, where a closed form bounds the latency.
-    fn affine_service(&self, inputs: &RunInputs<'_>, requests: &Requests) -> Option<AffineService> {
-        let scenario = inputs.scenario;
-        let is_poisson = matches!(scenario.arrivals, Some(ArrivalSpec::Poisson { .. }));
-        let are_equal = requests
-            .shapes
-            .iter()
-            .all(|shape| *shape == requests.shapes[0]);
-        if !is_poisson
-            || inputs.workers() > 1
-            || !are_equal
-            || !scenario.workload.model.is_sequence()
-        {
-            return None;
-        }
-        let largest = |policy| match inputs.largest_batches(policy) {
-            Some(Batches::Requests(largest)) => largest.min(LARGEST_ON_LINE),
-            _ => LARGEST_ON_LINE,
-        };
-        let of_policy = |policy| {
-            AffineService::of(&batch_times(
-                self.costs(policy)?,
-                &requests.graphs[0],
-                largest(policy),
-            ))
-        };
-        let first = of_policy(0)?;
-        (1..scenario.policies.len())
-            .all(|policy| of_policy(policy) == Some(first))
-            .then_some(first)
-    }
-
-    /// Cell types that ran at batch sizes outside the cost table; empty on a real device.
+    /// The cell types that ran at batch sizes outside the cost table; empty on a real target.
     pub fn extrapolated(
         &self,
         inputs: &RunInputs<'_>,
@@ -387,60 +267,179 @@ impl Target {
         let Some(costs) = self.costs(run.policy) else {
             return Vec::new();
         };
-        let several = inputs.runs_several_steps(run.policy);
-        let measured = if several {
-            TableCosts::measured_of_several_steps
-        } else {
-            TableCosts::measured
-        };
-        let counts = (0..).map(CellId).zip(&inputs.steps).zip(&execution.batches);
-        counts
-            .filter_map(|((id, cell), counts)| {
-                Extrapolation::new(&cell.name, &measured(costs, id), counts)
-            })
-            .collect()
+        let runs_several_steps = inputs.runs_several_steps(run.policy);
+        let mut found = Vec::new();
+        for (cell, counts) in (0..).map(CellId).zip(&execution.batches) {
+            let Some(step) = inputs.steps.get(cell.index()) else {
+                break;
+            };
+            let measured = if runs_several_steps {
+                costs.measured_of_several_steps(cell)
+            } else {
+                costs.measured(cell)
+            };
+            found.extend(Extrapolation::new(&step.name, &measured, counts));
+        }
+        found
     }
 }
 
-fn options(inputs: &RunInputs<'_>, policy: usize, requests: &Requests) -> Options {
-    let batches = inputs.largest_batches(policy);
-    let largest = batches.map_or(Vec::new(), |batches| {
-        nodes(batches, requests, inputs.cells.len())
-    });
-    Options {
-        keep: Vec::new(),
-        materialise: (0..).map(CellId).zip(largest).collect(),
-        sizes: inputs.scenario.policies[policy]
-            .settings
-            .batch_sizes()
-            .to_vec(),
-        several_launches: inputs.runs_several_steps(policy),
-        streams: inputs.streams(policy),
-        task_limit: inputs.scenario.device.task_limit,
-        room: None,
+impl SimulatedTarget {
+    fn new(inputs: &RunInputs<'_>, simulator: &'static dyn Simulator) -> Result<SimulatedTarget> {
+        let scenario = inputs.scenario;
+        let file = scenario.file.display();
+        let mut costs = Vec::new();
+        for (index, policy) in scenario.policies.iter().enumerate() {
+            costs.push(costs::costs_of_policy(
+                simulated_costs(inputs, index)?,
+                &scenario.workload,
+                &*policy.settings,
+                policy.overhead,
+            )?);
+        }
+        let noise = match &scenario.device.noise {
+            Some(record) => {
+                let read = NoiseRecord::read(record);
+                Some(Arc::new(read.within(format_args!("{file}: device.noise"))?))
+            }
+            None => None,
+        };
+        let has_transfers = costs.iter().any(|costs| costs.transfer.is_some());
+        if scenario.output.record == Record::Stream && has_transfers {
+            return Err(Error::input(format!(
+                "{file}: output.record: a stream follows no states between workers; remove the rows \"transfer\" of \
+                 the cost table, or set record = \"full\""
+            )));
+        }
+        check_inputs(inputs)?;
+        Ok(SimulatedTarget {
+            simulator,
+            costs,
+            noise,
+        })
+    }
+
+    fn start(&self, inputs: &RunInputs<'_>, run: &Run, requests: &Requests) -> Box<dyn Backend> {
+        let noise = self.noise.as_ref().map(|record| {
+            let sequence = inputs.random_sequence(run.replication, "noise");
+            Noise::new(Arc::clone(record), sequence)
+        });
+        let costs = self.costs[run.policy].clone();
+        self.simulator.start(Simulation {
+            workers: inputs.workers(),
+            streams: inputs.streams(run.policy),
+            costs: TaskTimes::new(costs, &requests.graphs).with_noise(noise),
+            random: inputs.random_sequence(run.replication, "simulator"),
+        })
+    }
+}
+
+impl RealTarget {
+    fn new(
+        inputs: &RunInputs<'_>,
+        executor: &'static dyn Executor,
+        verify: Verify,
+    ) -> Result<RealTarget> {
+        let scenario = inputs.scenario;
+        let file = scenario.file.display();
+        if scenario.output.record == Record::Stream {
+            return Err(Error::input(format!(
+                "{file}: output.record: a real run keeps its requests; set record = \"full\""
+            )));
+        }
+        let loaded = load(scenario, executor)?;
+        for (id, graph) in inputs.sample()?.graphs.iter().enumerate() {
+            loaded
+                .network()
+                .check(graph)
+                .within(format_args!("{file}: request {id}"))?;
+        }
+        Ok(RealTarget {
+            executor,
+            loaded: Mutex::new(loaded),
+            verify,
+        })
+    }
+
+    fn preparation(
+        &self,
+        inputs: &RunInputs<'_>,
+        run: &Run,
+        requests: &Requests,
+        network: &Network,
+    ) -> Preparation {
+        let keep = if self.executor.abilities().keeps_chosen_only {
+            let all = (0..requests.len() as u64).map(RequestId).collect();
+            verify::kept(network, requests, self.choose(inputs, run, all))
+        } else {
+            Vec::new()
+        };
+        let largest = inputs.largest_batches_in_nodes(run.policy, requests);
+        let settings = &inputs.scenario.policies[run.policy].settings;
+        Preparation {
+            keep,
+            largest_batches: (0..).map(CellId).zip(largest.unwrap_or_default()).collect(),
+            batch_sizes: settings.batch_sizes().to_vec(),
+            runs_several_steps: inputs.runs_several_steps(run.policy),
+            streams: inputs.streams(run.policy),
+            task_limit: inputs.scenario.device.task_limit,
+        }
+    }
+
+    /// The finished requests whose results are compared. `kept` are those of an executor that keeps only chosen ones.
+    fn requests_to_verify(
+        &self,
+        inputs: &RunInputs<'_>,
+        run: &Run,
+        mut kept: Vec<RequestId>,
+        record: &FullRecord,
+    ) -> Vec<RequestId> {
+        let finished = verify::finished(record);
+        if self.executor.abilities().keeps_chosen_only {
+            kept.retain(|id| finished.binary_search(id).is_ok());
+            kept
+        } else {
+            self.choose(inputs, run, finished)
+        }
+    }
+
+    fn choose(&self, inputs: &RunInputs<'_>, run: &Run, all: Vec<RequestId>) -> Vec<RequestId> {
+        let mut sequence = inputs.random_sequence(run.replication, "verify");
+        verify::chosen(self.verify, all, &mut sequence)
+    }
+}
+
+/// Whether the user stopped a run.
+fn was_interrupted(ended: Result<()>) -> Result<bool> {
+    match ended {
+        Ok(()) => Ok(false),
+        Err(Error::Interrupted) => Ok(true),
+        Err(error) => Err(error),
     }
 }
 
 fn exceeds_the_clock(scenario: &Scenario, run: &Run) -> Error {
     let PolicyEntry { label, costs, .. } = &scenario.policies[run.policy];
-    let costs = costs
-        .as_ref()
-        .map_or(String::new(), |costs| costs.display().to_string());
-    let (file, load, end) = (scenario.file.display(), run.load, Nanos::MAX);
+    let costs = match costs.file() {
+        Some(file) => file.display().to_string(),
+        None => String::new(),
+    };
+    let file = scenario.file.display();
+    let load = run.load;
+    let end = Nanos::MAX;
     Error::input(format!(
         "{file}: \"{label}\" at {load} is not done when the clock ends, after {end}; are the costs in {costs} in nanoseconds?"
     ))
 }
 
-/// Workers are threads or GPUs.
+/// The largest number of workers of a real run, which are threads or GPUs.
 const MOST_REAL: usize = 1024;
 
+/// Loads the scenario's network onto its workers.
 fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>> {
-    let (model, device, file) = (
-        &scenario.workload.model,
-        &scenario.device,
-        scenario.file.display(),
-    );
+    let model = &scenario.workload.model;
+    let device = &scenario.device;
+    let file = scenario.file.display();
     spec(scenario)
         .check(model)
         .within("workload")
@@ -452,40 +451,43 @@ fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>>
             "{file}: device.workers: {workers}; real runs have at most {MOST_REAL}"
         )));
     }
-    let of_operators = scenario
+    let on_operators = scenario
         .policies
         .iter()
         .find(|entry| entry.settings.runs_operators());
-    if let Some(entry) = of_operators.filter(|_| !executor.abilities().runs_operators) {
-        let (label, kind, name) = (&entry.label, entry.settings.kind(), executor.name());
+    if let Some(entry) = on_operators
+        && !executor.abilities().runs_operators
+    {
+        let label = &entry.label;
+        let kind = entry.settings.kind();
+        let name = executor.name();
         return Err(Error::input(format!(
             "{file}: policy \"{label}\": kind \"{kind}\" runs operators; {name} computes whole cells only, so take --backend \
              cpu or the simulator"
         )));
     }
-    let loaded = || {
-        let wanted = device
-            .grnn
-            .as_ref()
-            .filter(|_| executor.abilities().persistent_kernels);
-        let persistent = wanted
-            .map(|file| grnn::RecurrentCell::of(model).and_then(|_| grnn::DataSheet::read(file)))
-            .transpose()?;
-        let network = Network::new(model, &spec(scenario));
-        let network = if of_operators.is_some() {
-            network.and_then(Network::with_operators)
-        } else {
-            network
-        };
-        let network = network.within("workload")?;
-        executor.load(
-            network,
-            device.precision,
-            persistent.as_ref(),
-            device.workers,
-        )
-    };
-    loaded().within(&file)
+    load_network(scenario, executor, on_operators.is_some()).within(&file)
+}
+
+fn load_network(
+    scenario: &Scenario,
+    executor: &dyn Executor,
+    with_operators: bool,
+) -> Result<Box<dyn Loaded>> {
+    let model = &scenario.workload.model;
+    let device = &scenario.device;
+    let mut workers = WorkerSettings::new(device.workers, device.precision);
+    if let Some(file) = &device.grnn
+        && executor.abilities().persistent_kernels
+    {
+        grnn::RecurrentCell::of(model)?;
+        workers = workers.with(grnn::DataSheet::read(file)?);
+    }
+    let mut network = Network::new(model, &spec(scenario));
+    if with_operators {
+        network = network.and_then(Network::with_operators);
+    }
+    executor.load(network.within("workload")?, &workers)
 }
 
 pub fn spec(scenario: &Scenario) -> Spec {
@@ -528,7 +530,7 @@ fn check_inputs(inputs: &RunInputs<'_>) -> Result<()> {
         .max()
         .unwrap_or(0);
     for (place, policy) in inputs.scenario.policies.iter().enumerate() {
-        let (Some(file), Some(table)) = (&policy.costs, inputs.costs(place)?) else {
+        let (Some(file), Some(table)) = (policy.costs.file(), inputs.costs(place)?) else {
             continue;
         };
         for cell in inputs.cells.iter().filter(|cell| cell.sized) {
@@ -546,48 +548,6 @@ fn check_inputs(inputs: &RunInputs<'_>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn nodes(batches: Batches, requests: &Requests, cells: usize) -> Vec<u32> {
-    let most = match batches {
-        Batches::Nodes(of_cells) => return of_cells,
-        Batches::Requests(most) => most.min(requests.len() as u32),
-    };
-    // For each cell type, the most nodes of any request at the same depth.
-    let mut widest = vec![0u32; cells];
-    for graph in requests.graphs.iter() {
-        widest
-            .iter_mut()
-            .zip(graph.widths(cells))
-            .for_each(|(widest, width)| *widest = width.max(*widest));
-    }
-    widest
-        .into_iter()
-        .map(|width| width.saturating_mul(most))
-        .collect()
-}
-
-fn count_nodes(requests: &Requests, cells: usize) -> Vec<u32> {
-    let mut counts = vec![0u32; cells];
-    let mut add = |cell: CellId, nodes: u32| {
-        counts[cell.index()] = counts[cell.index()].saturating_add(nodes)
-    };
-    for graph in requests.graphs.iter() {
-        match graph {
-            CellGraph::Chains(runs) => runs.iter().for_each(|run| add(run.cell, run.length)),
-            CellGraph::Graph(graph) => graph.cells().iter().for_each(|cell| add(*cell, 1)),
-        }
-    }
-    counts
-}
-
-/// Whether the user stopped a run.
-fn was_interrupted(served: Result<()>) -> Result<bool> {
-    match served {
-        Err(Error::Interrupted) => Ok(true),
-        Err(error) => Err(error),
-        Ok(()) => Ok(false),
-    }
 }
 
 /// Debug builds check the laws after every run of every test.

@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::arrivals;
-use super::costs::CostEstimates;
+use super::costs::{CostFiles, PolicyCosts};
 use super::given::{self, Given, MOST_KEPT};
 use super::section::{Owner, Section, unknown};
 use super::source::Source;
@@ -38,17 +38,15 @@ const MAX_NAME: usize = 200;
 pub(super) fn scenarios(source: &Source, registry: &Registry) -> Result<Vec<Scenario>> {
     let mut root = source.parse()?;
     let axes = sweep::axes(source, &mut root)?;
-    let one = |choices: Vec<Choice<'_, '_>>| {
+    let mut cost_files = CostFiles::default();
+    let mut scenarios = Vec::new();
+    for choices in sweep::product(&axes, None) {
         let mut table = Spanned::new(0..0, DeValue::Table(root.clone()));
         sweep::apply(source, &mut table, &choices)?;
-        scenario(
-            &Section::new(source, "", table, Owner::default())?,
-            registry,
-            &axes,
-            &choices,
-        )
-    };
-    sweep::product(&axes, None).into_iter().map(one).collect()
+        let root = Section::new(source, "", table, Owner::default())?;
+        scenarios.push(scenario(&root, registry, &axes, &choices, &mut cost_files)?);
+    }
+    Ok(scenarios)
 }
 
 /// For commands that run no sweeps.
@@ -68,6 +66,7 @@ fn scenario(
     registry: &Registry,
     axes: &[Axis<'_>],
     choices: &[Choice<'_, '_>],
+    cost_files: &mut CostFiles,
 ) -> Result<Scenario> {
     let (given, arrivals) = match (root.read(root.table.clone()), arrival_spec(root)) {
         (Ok(given), Ok(arrivals)) => (given, arrivals),
@@ -79,7 +78,7 @@ fn scenario(
     };
     let mut scenario =
         checked(given, arrivals, &root.source.file).map_err(|problem| root.refuse(&problem))?;
-    scenario.policies = policies(root, registry, &scenario, axes, choices)?;
+    scenario.policies = policies(root, registry, &scenario, axes, choices, cost_files)?;
     points_have_folders(&scenario).map_err(|problem| root.refuse(&problem))?;
     look(&scenario).map_err(|problem| root.refuse(&problem))?;
     Ok(scenario)
@@ -512,6 +511,7 @@ fn policies(
     scenario: &Scenario,
     axes: &[Axis<'_>],
     choices: &[Choice<'_, '_>],
+    cost_files: &mut CostFiles,
 ) -> Result<Vec<PolicyEntry>> {
     let items = root
         .table
@@ -532,7 +532,7 @@ fn policies(
             ..Owner::default()
         };
         let mut section = Section::new(root.source, &key, item, owner)?;
-        let mut entry = policy(&mut section, registry, scenario)?;
+        let mut entry = policy(&mut section, registry, scenario, cost_files)?;
         entry.swept = sweep::swept(choices.iter().chain(own));
         // Some file systems ignore case.
         match folders.insert(folder_name(&entry.label).to_lowercase(), index) {
@@ -563,6 +563,7 @@ fn policy<'s>(
     section: &mut Section<'s>,
     registry: &Registry,
     scenario: &Scenario,
+    cost_files: &mut CostFiles,
 ) -> Result<PolicyEntry> {
     section.owner.shared = given::POLICY;
     let span = section.table.span();
@@ -609,9 +610,10 @@ fn policy<'s>(
             workload, device, ..
         } = scenario;
         let costs = costs.or_else(|| device.costs.clone());
-        let estimates = CostEstimates::read(costs.as_deref(), device, &*settings, workload);
-        let (model, cells) = (&workload.model, &workload.model.cell_types());
-        estimates.build(
+        let costs = PolicyCosts::read(cost_files, costs, device, &*settings, workload);
+        let model = &workload.model;
+        let cells = &model.cell_types();
+        costs.build(
             &*settings,
             Setup {
                 model,

@@ -1,10 +1,15 @@
-//! The costs that a policy may know when it is built.
+//! The costs of a policy: the file that it names, and what is known from it. Policies and simulated devices use them.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Device, Workload};
+use serde::{Serialize, Serializer};
+
+use super::{Device, Input, Workload};
 use crate::base::error::{Context as _, Error, Result};
+use crate::base::shipped;
 use crate::core::cost::CostModel;
 use crate::core::cost::decoder::DecoderRoofline;
 use crate::core::cost::grnn;
@@ -15,17 +20,192 @@ use crate::core::policy::Policy;
 use crate::core::policy::registry::{Settings, Setup};
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::catalogue::Catalogue;
+use crate::core::workload::random::fnv1a;
 
-/// From a cost table; for cells without rows, a device's data sheet; and for persistent kernels, the table or the
-/// device's model. `None` without a source.
-pub fn read_cost_table(
-    costs: Option<&Path>,
+/// The costs of a policy. They are read when the scenario is checked, and kept with it.
+#[derive(Clone)]
+pub struct PolicyCosts(Arc<KnownCosts>);
+
+#[derive(Default)]
+struct KnownCosts {
+    /// The policy's cost table, or the device's.
+    file: Option<Input>,
+    csv: Option<Arc<CostFile>>,
+    /// The completed table, or why there is none. A real run needs it only if a policy requires costs.
+    table: CompleteTable,
+    /// The costs without overheads by which the policy decides.
+    model: Option<Arc<dyn CostModel>>,
+    /// Why the model is not known although costs are named.
+    broken: Option<String>,
+}
+
+/// A table with all rows that the scenario's device adds, `None` without any source, or the reason for a failure.
+type CompleteTable = Option<Result<Arc<CostTable>, String>>;
+
+/// A cost table as its file has it.
+pub(super) struct CostFile {
+    table: CostTable,
+    hash: String,
+}
+
+/// The cost tables that the scenarios of one file name. Each is read once.
+#[derive(Default)]
+pub(super) struct CostFiles(BTreeMap<PathBuf, Result<Arc<CostFile>, String>>);
+
+impl CostFiles {
+    fn read(&mut self, path: &Path) -> Result<Arc<CostFile>, String> {
+        if let Some(known) = self.0.get(path) {
+            return known.clone();
+        }
+        let read = CostFile::read(path)
+            .map(Arc::new)
+            .map_err(|error| error.to_string());
+        self.0.insert(path.to_path_buf(), read.clone());
+        read
+    }
+}
+
+impl CostFile {
+    fn read(path: &Path) -> Result<CostFile> {
+        let text = shipped::text(path)?;
+        Ok(CostFile {
+            table: CostTable::parse(&text, &path.display().to_string())?,
+            hash: format!("{:016x}", fnv1a(text.as_bytes())),
+        })
+    }
+}
+
+impl PolicyCosts {
+    /// Reads the costs of a policy with these settings on a scenario's device.
+    pub(super) fn read(
+        files: &mut CostFiles,
+        file: Option<Input>,
+        device: &Device,
+        settings: &dyn Settings,
+        workload: &Workload,
+    ) -> PolicyCosts {
+        let csv = match &file {
+            Some(path) => files.read(path).map(Some),
+            None => Ok(None),
+        };
+        let mut known = KnownCosts {
+            file,
+            ..KnownCosts::default()
+        };
+        let table = match csv {
+            Ok(csv) => {
+                let rows = csv.as_ref().map(|csv| csv.table.clone());
+                known.csv = csv;
+                complete_table(rows, device, workload).map_err(|error| error.to_string())
+            }
+            Err(unreadable) => Err(unreadable),
+        };
+        known.table = table.map(|table| table.map(Arc::new)).transpose();
+        match &known.table {
+            None => {}
+            Some(Err(why)) => known.broken = Some(why.clone()),
+            Some(Ok(table)) => {
+                match costs_of_policy(table, workload, settings, Overhead::default()) {
+                    Ok(model) => known.model = Some(Arc::new(model)),
+                    Err(why) => known.broken = Some(why.to_string()),
+                }
+            }
+        }
+        PolicyCosts(Arc::new(known))
+    }
+
+    /// The costs of a run that names none.
+    pub fn none() -> PolicyCosts {
+        PolicyCosts(Arc::default())
+    }
+
+    /// The cost table's file, if there is one.
+    pub fn file(&self) -> Option<&Input> {
+        self.0.file.as_ref()
+    }
+
+    /// The hash of the file's content, if it could be read.
+    pub fn hash(&self) -> Option<&str> {
+        self.0.csv.as_ref().map(|csv| &*csv.hash)
+    }
+
+    /// A note for each cell of the file whose time falls with larger batches.
+    pub fn falling(&self) -> Vec<String> {
+        match &self.0.csv {
+            Some(csv) => csv.table.falling(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The complete table, or `None` if the scenario names no costs.
+    pub fn table(&self) -> Result<Option<&CostTable>> {
+        match &self.0.table {
+            None => Ok(None),
+            Some(Ok(table)) => Ok(Some(table)),
+            Some(Err(why)) => Err(Error::input(why)),
+        }
+    }
+
+    /// Adds the costs to a setup, if they are known.
+    pub fn within<'a>(&'a self, setup: Setup<'a>) -> Setup<'a> {
+        Setup {
+            costs: self.0.model.as_ref(),
+            ..setup
+        }
+    }
+
+    /// Builds a fresh policy.
+    pub fn build(
+        &self,
+        settings: &dyn Settings,
+        setup: Setup<'_>,
+    ) -> Result<Box<dyn Policy>, String> {
+        let kind = settings.describe().name;
+        let model = setup.model;
+        if settings.iterates() && !model.is_llm() {
+            return Err(format!(
+                "{kind} serves language models only (llm or llm:FILE), not {}",
+                model.name()
+            ));
+        }
+        if model.is_llm() && !settings.iterates() {
+            return Err(format!(
+                "{kind} serves no language models; use static, orca, vllm or sarathi"
+            ));
+        }
+        settings
+            .build(&self.within(setup))
+            .map_err(|problem| match &self.0.broken {
+                None => problem,
+                Some(broken) => format!("{problem} (no costs are known: {broken})"),
+            })
+    }
+}
+
+impl fmt::Debug for PolicyCosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PolicyCosts").field(&self.0.file).finish()
+    }
+}
+
+impl Serialize for PolicyCosts {
+    /// Writes the file as the scenario names it.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.file.serialize(serializer)
+    }
+}
+
+/// Completes the rows of a CSV file: from the device's data sheet for cells without rows, and with persistent kernels.
+/// `None` without any of them.
+fn complete_table(
+    rows: Option<CostTable>,
     device: &Device,
     workload: &Workload,
 ) -> Result<Option<CostTable>> {
-    let (model, sizes) = (&workload.model, workload.sizes());
-    let table = costs.map(CostTable::read).transpose()?;
-    let mut table = table.map(|table| table.with_traffic(model, &sizes, device.precision));
+    let model = &workload.model;
+    let sizes = workload.sizes();
+    let has_rows = rows.is_some();
+    let mut table = rows.map(|table| table.with_traffic(model, &sizes, device.precision));
     let mut kv_tokens = device.kv_tokens.map(u64::from);
     if let Some(file) = &device.roofline {
         let roofline = Arc::new(Roofline::read(file, device.precision)?);
@@ -39,7 +219,7 @@ pub fn read_cost_table(
                     .within(file.display())?;
                 rows.or_decoder(decoder)
             }
-            Model::Llm(None) if costs.is_none() => {
+            Model::Llm(None) if !has_rows => {
                 return Err(Error::input(
                     "llm has no shape for device.roofline; name one, such as llm:scenarios/llms/opt-13b.toml, or give \
                      costs (device.costs, or those of the policy)",
@@ -50,20 +230,21 @@ pub fn read_cost_table(
     }
     if let Some(file) = &device.grnn {
         let rows = table.unwrap_or_else(CostTable::empty);
-        table = Some(with_kernels(rows, file, device, workload)?);
+        table = Some(with_persistent_kernels(rows, file, device, workload)?);
     }
     Ok(table.map(|table| table.with_kv_tokens(kv_tokens)))
 }
 
-/// Adds persistent kernels. As in the paper, a model whose weights no registers hold runs in traditional kernels: those
-/// of the table, or of the file's own data sheet.
-fn with_kernels(
+/// Adds persistent kernels. As in the paper, a model whose weights do not fit in registers runs in traditional kernels:
+/// those of the table, or of the file's own data sheet.
+fn with_persistent_kernels(
     rows: CostTable,
     file: &Path,
     device: &Device,
     workload: &Workload,
 ) -> Result<CostTable> {
-    let (model, sizes) = (&workload.model, workload.sizes());
+    let model = &workload.model;
+    let sizes = workload.sizes();
     let cell = grnn::RecurrentCell::of(model)?;
     let kernels = grnn::DataSheet::read(file)?;
     if let Some(measured) = rows.persistent(cell.name())? {
@@ -88,7 +269,7 @@ fn with_kernels(
     Ok(rows.in_traditional_kernels(refused))
 }
 
-/// The times of a policy's steps, cells or operators.
+/// The cost model of a policy's steps, which are cells or operators.
 pub fn costs_of_policy(
     table: &CostTable,
     workload: &Workload,
@@ -96,81 +277,10 @@ pub fn costs_of_policy(
     overhead: Overhead,
 ) -> Result<TableCosts> {
     let cells = workload.model.cell_types();
-    match settings.runs_operators() {
-        true => table.costs_for_operators(
-            &cells,
-            &Catalogue::new(&workload.model, &workload.sizes()),
-            overhead,
-        ),
-        false => table.costs_for(&cells, overhead),
-    }
-}
-
-/// What is known of a policy's costs, or why it is nothing. For its decisions, a real run needs a fitting table only if
-/// the policy requires it.
-pub struct CostEstimates {
-    table: Result<Option<CostTable>, String>,
-    model: Result<Option<Arc<dyn CostModel>>, String>,
-}
-
-impl CostEstimates {
-    pub fn read(
-        costs: Option<&Path>,
-        device: &Device,
-        settings: &dyn Settings,
-        workload: &Workload,
-    ) -> CostEstimates {
-        let table = read_cost_table(costs, device, workload).map_err(|error| error.to_string());
-        let model = |table: &CostTable| match costs_of_policy(
-            table,
-            workload,
-            settings,
-            Overhead::default(),
-        ) {
-            Ok(model) => Ok(Arc::new(model) as Arc<dyn CostModel>),
-            Err(error) => Err(error.to_string()),
-        };
-        let model = table
-            .as_ref()
-            .map_err(Clone::clone)
-            .and_then(|table| table.as_ref().map(model).transpose());
-        CostEstimates { table, model }
-    }
-
-    pub fn table(&self) -> Result<Option<&CostTable>> {
-        self.table
-            .as_ref()
-            .map(Option::as_ref)
-            .map_err(Error::input)
-    }
-
-    pub fn within<'a>(&'a self, setup: Setup<'a>) -> Setup<'a> {
-        Setup {
-            costs: self.model.as_ref().ok().and_then(Option::as_ref),
-            ..setup
-        }
-    }
-
-    pub fn build(
-        &self,
-        settings: &dyn Settings,
-        setup: Setup<'_>,
-    ) -> Result<Box<dyn Policy>, String> {
-        let (kind, model) = (settings.describe().name, setup.model);
-        match (settings.iterates(), model.is_llm()) {
-            (true, false) => Err(format!(
-                "{kind} serves language models only (llm or llm:FILE), not {}",
-                model.name()
-            )),
-            (false, true) => Err(format!(
-                "{kind} serves no language models; use static, orca, vllm or sarathi"
-            )),
-            _ => settings
-                .build(&self.within(setup))
-                .map_err(|problem| match &self.model {
-                    Ok(_) => problem,
-                    Err(broken) => format!("{problem} (no costs are known: {broken})"),
-                }),
-        }
+    if settings.runs_operators() {
+        let operators = Catalogue::new(&workload.model, &workload.sizes());
+        table.costs_for_operators(&cells, &operators, overhead)
+    } else {
+        table.costs_for(&cells, overhead)
     }
 }

@@ -18,11 +18,13 @@ use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum as _;
 use serde::de::{DeserializeOwned, IgnoredAny, IntoDeserializer, value};
 use serde::{Deserialize, Serialize, Serializer};
 use smart_default::SmartDefault;
 
 pub use self::arrivals::ArrivalSpec;
+use self::costs::{CostFiles, PolicyCosts};
 pub use self::section::unknown;
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
@@ -266,6 +268,13 @@ pub struct Output {
     pub figure: plot::Look,
 }
 
+/// The names of all files of figures that a scenario can ask for.
+pub fn figure_files() -> impl Iterator<Item = String> {
+    plot::FigureKind::value_variants()
+        .iter()
+        .flat_map(|kind| ["svg", "png", "pdf"].map(|ending| format!("{kind}.{ending}")))
+}
+
 /// What a simulated run keeps of its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -326,8 +335,8 @@ pub struct PolicyEntry {
     /// scenario's come first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub swept: Vec<Swept>,
-    /// Its own cost table, else the device's.
-    pub costs: Option<Input>,
+    /// The costs by its own table, or by the device's. [`Scenario::set_costs`] replaces them.
+    pub costs: PolicyCosts,
     /// Its own overhead, with the scenario's as defaults.
     pub overhead: Overhead,
     /// The keys of its kind.
@@ -397,6 +406,20 @@ impl Scenario {
             &source::Source::new(path, text, overrides, sweeps)?,
             registry,
         )
+    }
+
+    /// Replaces the cost table of every policy.
+    pub fn set_costs(&mut self, file: &Input) {
+        let mut files = CostFiles::default();
+        for policy in &mut self.policies {
+            policy.costs = PolicyCosts::read(
+                &mut files,
+                Some(file.clone()),
+                &self.device,
+                &*policy.settings,
+                &self.workload,
+            );
+        }
     }
 
     /// The text of its file with overrides, without comments and sweep, for a file in another folder: inputs are named by
@@ -472,7 +495,7 @@ impl Scenario {
             .chain(
                 self.policies
                     .iter()
-                    .filter_map(|policy| policy.costs.as_ref()),
+                    .filter_map(|policy| policy.costs.file()),
             )
             .chain(
                 self.classes

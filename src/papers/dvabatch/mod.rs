@@ -144,7 +144,7 @@ fn mean(report: &RunReport, policy: &str) -> Option<f64> {
 fn cases(lab: &Lab<'_>) -> Result<Study> {
     let (mut bars, mut figures) = (Vec::new(), Vec::new());
     for (file, name) in [("case1", "I"), ("case2", "II"), ("case3", "III")] {
-        let report = lab.run("fig3", &lab.scenario(file, &[])?)?;
+        let (report, drawn) = lab.run_and_draw("fig3", &lab.scenario(file, &[])?)?;
         for (policy, paper) in [PLAIN, DVA]
             .into_iter()
             .zip(Paper::DvaBatch.value(&format!("dva-{file}")).numbers())
@@ -152,7 +152,7 @@ fn cases(lab: &Lab<'_>) -> Result<Study> {
             bars.push(Bar::new(name, policy, mean(&report, policy)));
             bars.push(Bar::new(name, format!("{policy}, paper"), Some(*paper)));
         }
-        figures.extend(report.figures);
+        figures.extend(drawn.drawn);
     }
     Ok(Study {
         figures,

@@ -280,14 +280,12 @@ impl Device {
 
 /// Simulates a scenario, whose files go below `out`.
 pub fn simulated(scenario: &Scenario, out: PathBuf) -> RunReport {
-    let (target, stated) = (SelectedBackend::SIM, Vec::new());
     let options = RunOptions {
-        backend: target,
+        backend: SelectedBackend::SIM,
         out,
         replications: 1,
         resume: false,
         shard: None,
-        stated,
     };
     run::run(scenario, &options, &AtomicBool::new(false), &|| ())
         .expect("a scenario that can be simulated")

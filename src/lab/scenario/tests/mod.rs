@@ -428,7 +428,7 @@ fn a_policy_keeps_to_its_own_costs_and_overhead() {
         },
         "what it leaves out is the scenario's"
     );
-    let costs = |policy: &PolicyEntry| policy.costs.as_ref().map(|costs| costs.given.clone());
+    let costs = |policy: &PolicyEntry| policy.costs.file().map(|costs| costs.given.clone());
     assert_eq!(
         (costs(first).as_deref(), costs(second).as_deref()),
         (Some("costs.csv"), Some("trace.csv"))
@@ -471,7 +471,7 @@ fn a_network_is_described_and_costs_may_be_left_out() {
         scenario
             .policies
             .iter()
-            .all(|policy| policy.costs.is_none())
+            .all(|policy| policy.costs.file().is_none())
     );
     assert_eq!(
         scenario.resolved_json()["policy"][0]["costs"],

@@ -21,6 +21,7 @@ use crate::core::policy::registry::Registry;
 use crate::core::record::RecordOptions;
 use crate::core::summary::stats::prediction;
 use crate::core::summary::{Summary, summarize};
+use crate::lab::figures;
 use crate::lab::results::columns::Metric;
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::inputs::RunInputs;
@@ -136,13 +137,15 @@ pub fn parts(
     scenario.policies.iter().map(one).collect()
 }
 
-fn input(path: &Path) -> Option<Input> {
-    Some(Input::from(path.to_string_lossy().into_owned()))
+fn input(path: &Path) -> Input {
+    Input::from(path.to_string_lossy().into_owned())
 }
 
 /// Gives a scenario of one policy its costs.
 fn set_costs(scenario: &mut Scenario, costs: &Path) {
-    (scenario.policies[0].costs, scenario.device.costs) = (input(costs), input(costs));
+    let costs = input(costs);
+    scenario.set_costs(&costs);
+    scenario.device.costs = Some(costs);
 }
 
 /// The throughput of a scenario's only policy with all requests there from the start.
@@ -155,7 +158,7 @@ fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
         load: LoadPoint::Offline,
         replication: 0,
     };
-    let ran = device.run(&inputs, &run, RecordOptions::default(), stop)?;
+    let ran = device.execute(&inputs, &run, RecordOptions::default(), stop)?;
     let summary = summarize(&ran.record, &inputs.measure(run.load));
     let none = || {
         Error::input(format!(
@@ -203,10 +206,12 @@ fn run(
         replications,
         resume: false,
         shard: None,
-        stated: Vec::new(),
     };
     let report = run::run(scenario, &options, stop, progress)?;
-    match (report.interrupted(), report.failures.first()) {
+    if !report.is_interrupted() {
+        figures::draw(scenario, &report.folder.path, &[])?;
+    }
+    match (report.is_interrupted(), report.failures.first()) {
         (true, _) => Err(Error::Interrupted),
         (_, Some(failure)) => Err(Error::failed(failure)),
         _ => Ok(report),
@@ -254,7 +259,7 @@ pub fn simulated(
     set_costs(&mut scenario, &known.costs);
     let exact = run(&scenario, plan, (SelectedBackend::SIM, 1), stop, &|| ())?;
     let comparison = compare(&real.folder.path, &exact.folder.path)?;
-    scenario.device.noise = known.noise.as_deref().and_then(input);
+    scenario.device.noise = known.noise.as_deref().map(input);
     let (inputs, device) = prepare(&scenario, SelectedBackend::SIM)?;
     let _requests = inputs.requests(0)?; // Drawn once for all.
     let replayed = replay_points(&real.folder.path, device.costs(0), registry)?;

@@ -1,0 +1,495 @@
+//! The run of a sweep: its points, the folder of its results, and the report.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rayon::prelude::*;
+
+use super::executor::SelectedBackend;
+use super::folder::Folder;
+use super::inputs::RunInputs;
+use super::job::{Run, SweepRun};
+use super::lock::Lock;
+use super::point::{HostMeasurements, Point, PointResult};
+use super::shard::{self, PlannedPoint, Shard};
+use super::target::{Target, describe_simulated, prepare_until};
+use super::verify::Verified;
+use crate::base::clock;
+use crate::base::error::{Error, Result};
+use crate::core::record::execution::Decisions;
+use crate::core::summary::Summary;
+use crate::lab::results::summary::SummaryRow;
+use crate::lab::results::write;
+use crate::lab::scenario::Scenario;
+
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    pub backend: SelectedBackend,
+    /// The folder within which each scenario has the folder of its results.
+    pub out: PathBuf,
+    /// Simulated replications have their own random sequences; real ones repeat the first.
+    pub replications: u32,
+    /// Whether points that an earlier run has finished are kept.
+    pub resume: bool,
+    /// The shard to run, and whether each of [`points`] is its own. What other shards write is left alone.
+    pub shard: Option<(Shard, Vec<bool>)>,
+}
+
+#[derive(Debug)]
+pub struct RunReport {
+    pub folder: Folder,
+    /// The summary; empty for a shard.
+    pub rows: Vec<SummaryRow>,
+    /// Why cells ran in traditional kernels although persistent ones were asked for.
+    pub traditional: Option<String>,
+    pub decisions: Decisions,
+    /// The number of finished runs.
+    pub finished: usize,
+    /// The number of all runs.
+    pub runs: usize,
+    /// The number of runs that earlier calls have finished.
+    pub taken_over: usize,
+    pub verified: Verified,
+    /// The number of requests that failed in finished real runs.
+    pub failed: u64,
+    /// The first failures of each of these runs, with the reasons.
+    pub failures: Vec<String>,
+    /// Whether the file system kept other runs away from the folder.
+    pub locked: bool,
+}
+
+impl RunReport {
+    pub fn is_interrupted(&self) -> bool {
+        self.finished < self.runs
+    }
+}
+
+/// The scenarios of a sweep with all that their runs need, checked before the first run.
+pub struct Sweep<'s> {
+    scenarios: &'s [Scenario],
+    options: &'s RunOptions,
+    runs: Vec<SweepRun>,
+    /// The scenarios as they were prepared; `None` for one without runs in this shard.
+    variants: Vec<Option<Variant<'s>>>,
+    stop: &'s AtomicBool,
+    /// The lock on the folder, from the start of the runs on.
+    lock: Option<Lock>,
+}
+
+struct Variant<'s> {
+    inputs: RunInputs<'s>,
+    target: Target,
+}
+
+/// What the folder held before the runs.
+struct Opened {
+    /// The folder as each variant sees it.
+    folders: Vec<Folder>,
+    /// The results of runs that were finished before.
+    finished: Vec<Option<Summary>>,
+    lock: Lock,
+}
+
+impl<'s> Sweep<'s> {
+    /// Reads the inputs and prepares the targets. When `stop` is set, finished runs are kept, and the logs of a current
+    /// real run. Scenarios of a real run must be [complete](complete).
+    pub fn prepare(
+        scenarios: &'s [Scenario],
+        options: &'s RunOptions,
+        stop: &'s AtomicBool,
+    ) -> Result<Sweep<'s>> {
+        let runs = list_runs(scenarios, options);
+        let needed: BTreeSet<usize> = runs.iter().map(|run| run.variant).collect();
+        let mut variants = Vec::new();
+        for (index, scenario) in scenarios.iter().enumerate() {
+            if !needed.contains(&index) {
+                variants.push(None);
+                continue;
+            }
+            let (inputs, target) = prepare_until(scenario, options.backend, stop)?;
+            variants.push(Some(Variant { inputs, target }));
+        }
+        Ok(Sweep {
+            scenarios,
+            options,
+            runs,
+            variants,
+            stop,
+            lock: None,
+        })
+    }
+
+    /// Runs every point and writes the results. `progress` is called after each run. The folder stays locked until the
+    /// sweep is dropped.
+    pub fn run(&mut self, progress: &(dyn Fn() + Sync)) -> Result<RunReport> {
+        let clock = clock::now();
+        let Opened {
+            folders,
+            finished,
+            lock,
+        } = self.open()?;
+        let first_error = Mutex::new(None);
+        let run_point = |(run, finished): (&SweepRun, Option<Summary>)| {
+            let outcome = match finished {
+                Some(summary) => Ok(PointResult {
+                    summary,
+                    host: None,
+                }),
+                None => self.point(run, &folders).run(),
+            };
+            match outcome {
+                Ok(result) => {
+                    progress();
+                    Some(result)
+                }
+                Err(Error::Interrupted) => None,
+                Err(error) => {
+                    // The others would probably fail in the same way, on a full disk for example.
+                    self.stop.store(true, Ordering::Relaxed);
+                    first_error
+                        .lock()
+                        .expect("no run panics while it holds the lock")
+                        .get_or_insert(error);
+                    None
+                }
+            }
+        };
+        let results: Vec<Option<PointResult>> = if self.options.backend.is_real() {
+            self.runs.iter().zip(finished).map(run_point).collect()
+        } else {
+            self.runs
+                .par_iter()
+                .zip(finished)
+                .with_max_len(1)
+                .map(run_point)
+                .collect()
+        };
+        let first_error = first_error
+            .into_inner()
+            .expect("no run panics while it holds the lock");
+        let folder = folders[0].clone();
+        let mut rows = Vec::new();
+        if self.options.shard.is_none() {
+            rows = self.summary_rows(&results);
+            // A target that is lost may have served requests before.
+            if !rows.is_empty() || first_error.is_none() {
+                write_summaries(&folder, &rows, &results, clock.elapsed())?;
+            }
+        }
+        if let Some(error) = first_error {
+            return Err(error);
+        }
+        let report = self.report(folder, rows, &results, lock.held)?;
+        if self.options.shard.is_none() && !report.is_interrupted() {
+            lock.complete();
+        }
+        self.lock = Some(lock);
+        Ok(report)
+    }
+
+    fn point<'a>(&'a self, run: &'a SweepRun, folders: &'a [Folder]) -> Point<'a> {
+        let variant = self.variants[run.variant]
+            .as_ref()
+            .expect("the variants of runs are prepared");
+        Point {
+            run: &run.run,
+            inputs: &variant.inputs,
+            target: &variant.target,
+            folder: &folders[run.variant],
+            stop: self.stop,
+        }
+    }
+
+    /// Locks the folder, clears it unless runs are kept, and writes what is known before the runs.
+    fn open(&self) -> Result<Opened> {
+        let options = self.options;
+        let mut devices = Vec::new();
+        for variant in &self.variants {
+            devices.push(match variant {
+                Some(variant) => variant.target.describe(),
+                None => describe_simulated(options.backend),
+            });
+        }
+        let folders = Folder::of_variants(self.scenarios, &devices, &options.out, options.backend)?;
+        let folder = &folders[0];
+        let shard = options.shard.as_ref().map(|(shard, _)| *shard);
+        let lock = Lock::take(&folder.path, shard)?;
+        let mut finished = vec![None; self.runs.len()];
+        if options.resume || shard.is_some() {
+            finished = Folder::read_finished(&folders, &self.runs)?;
+            Folder::refuse_others(&folders)?;
+        } else {
+            folder.clear();
+        }
+        Folder::write_settings(
+            &folders,
+            self.scenarios,
+            ("run.json", options.backend, options.replications),
+        )?;
+        if shard.is_none() {
+            // It would lack the runs that are now added.
+            let _ = std::fs::remove_file(folder.summary());
+            self.write_inputs(folder)?;
+        }
+        Ok(Opened {
+            folders,
+            finished,
+            lock,
+        })
+    }
+
+    /// Writes `lengths.csv` and `bounds.json`, each only if it is the same in all variants.
+    fn write_inputs(&self, folder: &Folder) -> Result<()> {
+        let mut requests = Vec::new();
+        for variant in self.variants.iter().flatten() {
+            requests.push(variant.inputs.sample()?);
+        }
+        if requests.iter().all(|one| one.shapes == requests[0].shapes) {
+            folder.write_lengths(&requests[0].shapes)?;
+        }
+        let mut bounds = Vec::new();
+        for variant in self.variants.iter().flatten() {
+            bounds.push(variant.target.bounds(&variant.inputs)?);
+        }
+        match &bounds[0] {
+            Some(first) if bounds.iter().flatten().all(|one| one == first) => {
+                folder.write_bounds(first)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A row for each point whose replications are all finished.
+    fn summary_rows(&self, results: &[Option<PointResult>]) -> Vec<SummaryRow> {
+        let mut runs: Vec<(&SweepRun, &Option<PointResult>)> =
+            self.runs.iter().zip(results).collect();
+        runs.sort_by_key(|(run, _)| run.row);
+        let mut rows = Vec::new();
+        for point in runs.chunk_by(|(a, _), (b, _)| a.row == b.row) {
+            let (run, _) = point[0];
+            let summaries: Option<Vec<Summary>> = point
+                .iter()
+                .map(|(_, result)| Some(result.as_ref()?.summary.clone()))
+                .collect();
+            let Some(runs) = summaries else {
+                continue;
+            };
+            let policy = run.policy(self.scenarios);
+            rows.push(SummaryRow {
+                policy: policy.label.clone(),
+                swept: policy.swept.clone(),
+                backend: self.options.backend.name().into(),
+                point: run.run.load.to_string(),
+                runs,
+                class: String::new(),
+            });
+        }
+        rows
+    }
+
+    fn report(
+        &self,
+        folder: Folder,
+        rows: Vec<SummaryRow>,
+        results: &[Option<PointResult>],
+        locked: bool,
+    ) -> Result<RunReport> {
+        let mut traditional = None;
+        for variant in self.variants.iter().flatten() {
+            traditional = traditional.or(variant.target.traditional(&variant.inputs)?);
+        }
+        let finished: Vec<&PointResult> = results.iter().flatten().collect();
+        let hosts: Vec<&HostMeasurements> = finished
+            .iter()
+            .filter_map(|point| point.host.as_ref())
+            .collect();
+        Ok(RunReport {
+            folder,
+            rows,
+            traditional,
+            decisions: hosts.iter().map(|host| host.decisions).sum(),
+            finished: finished.len(),
+            runs: results.len(),
+            taken_over: finished.len() - hosts.len(),
+            verified: hosts.iter().map(|host| host.verified).sum(),
+            failed: finished.iter().map(|point| point.summary.failed).sum(),
+            failures: hosts
+                .iter()
+                .flat_map(|host| host.failures.clone())
+                .collect(),
+            locked,
+        })
+    }
+}
+
+fn write_summaries(
+    folder: &Folder,
+    rows: &[SummaryRow],
+    results: &[Option<PointResult>],
+    wall: Duration,
+) -> Result<()> {
+    write::write_summary(&folder.summary(), rows)?;
+    write::write_differences(&folder.path.join("differences.csv"), rows)?;
+    write::write_classes(&folder.path.join("classes.csv"), rows)?;
+    let hosts = results
+        .iter()
+        .flatten()
+        .filter_map(|point| point.host.as_ref());
+    folder.write_host(&hosts.map(|host| &host.row).collect::<Vec<_>>(), wall)
+}
+
+/// The default bound of real runs, which hold the states of all requests in memory.
+const MAX_WAITING: u32 = 1_000_000;
+
+/// Sets the bound on waiting requests where a real run has none.
+pub fn complete(scenarios: &mut [Scenario], backend: SelectedBackend) {
+    if backend.is_real() {
+        for scenario in scenarios {
+            scenario.device.max_waiting.get_or_insert(MAX_WAITING);
+        }
+    }
+}
+
+/// Runs a scenario that has no sweep, as [`run_sweep`] does.
+pub fn run(
+    scenario: &Scenario,
+    options: &RunOptions,
+    stop: &AtomicBool,
+    progress: &(dyn Fn() + Sync),
+) -> Result<RunReport> {
+    run_sweep(std::slice::from_ref(scenario), options, stop, progress)
+}
+
+/// Prepares and runs the scenarios of a sweep. `progress` is called after each run.
+pub fn run_sweep(
+    scenarios: &[Scenario],
+    options: &RunOptions,
+    stop: &AtomicBool,
+    progress: &(dyn Fn() + Sync),
+) -> Result<RunReport> {
+    let mut scenarios = scenarios.to_vec();
+    complete(&mut scenarios, options.backend);
+    Sweep::prepare(&scenarios, options, stop)?.run(progress)
+}
+
+/// Lists the points of a simulated sweep; with `look`, also which of them are finished. Writes nothing.
+///
+/// # Errors
+/// Fails if the folder was written with other settings.
+pub fn points(
+    scenarios: &[Scenario],
+    options: &RunOptions,
+    look: bool,
+) -> Result<Vec<PlannedPoint>> {
+    let runs = list_runs(scenarios, options);
+    let mut finished = vec![None; runs.len()];
+    if look {
+        let devices = vec![describe_simulated(options.backend); scenarios.len()];
+        let folders = Folder::of_variants(scenarios, &devices, &options.out, options.backend)?;
+        Folder::refuse_others(&folders)?;
+        finished = Folder::read_finished(&folders, &runs)?;
+    }
+    let mut points = Vec::new();
+    for (run, finished) in runs.iter().zip(finished) {
+        let scenario = &scenarios[run.variant];
+        let mut point = PlannedPoint::new(
+            scenario,
+            run.policy(scenarios),
+            run.run.load.to_string(),
+            run.run.replication,
+            shard::cost(scenario),
+        );
+        point.finished = finished.is_some();
+        points.push(point);
+    }
+    Ok(points)
+}
+
+/// Lists the runs of all shards, or of one. Neighbours share their requests. Policies take turns under each load: in real
+/// runs together with the variants, so that slow drifts affect all; in simulated runs, so that every shard gets a mix of
+/// policies.
+fn list_runs(scenarios: &[Scenario], options: &RunOptions) -> Vec<SweepRun> {
+    let mut first = Vec::new();
+    for (variant, scenario) in scenarios.iter().enumerate() {
+        for policy in 0..scenario.policies.len() {
+            for load in scenario.points() {
+                let run = Run {
+                    policy,
+                    load,
+                    replication: 0,
+                };
+                first.push(SweepRun {
+                    variant,
+                    run,
+                    row: first.len(),
+                });
+            }
+        }
+    }
+    let loads: Vec<usize> = scenarios
+        .iter()
+        .map(|scenario| scenario.points().len())
+        .collect();
+    first.sort_by_key(|run| {
+        let variant = if options.backend.is_real() {
+            0
+        } else {
+            run.variant
+        };
+        (variant, run.row % loads[run.variant])
+    });
+    let mut all = Vec::new();
+    for replication in 0..options.replications {
+        for first in &first {
+            let mut run = *first;
+            run.run.replication = replication;
+            all.push(run);
+        }
+    }
+    if let Some((_, own)) = &options.shard {
+        let mut own = own.iter();
+        all.retain(|_| own.next().copied().unwrap_or(false));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::core::policy::registry::Registry;
+
+    const SCENARIO: &str = "
+        name = 'once'
+        workload = { model = 'lstm', dataset = 'constant:3', requests = 20 }
+        arrivals = { process = 'poisson', rates = [1000] }
+        device.costs = 'own.csv'
+        policy = [{ kind = 'cellular', label = 'A' }, { kind = 'cellular', label = 'B' }]
+    ";
+
+    #[test]
+    fn a_cost_table_is_read_once() {
+        let desk = tempfile::tempdir().unwrap();
+        let file = desk.path().join("s.toml");
+        let table = desk.path().join("own.csv");
+        fs::write(&file, SCENARIO).unwrap();
+        fs::write(&table, "cell,batch,ns\nlstm,1,1000\nlstm,64,2000\n").unwrap();
+        let sweeps = ["device.workers=1,2".to_string()];
+        let scenarios = Scenario::expand(&file, &[], &sweeps, &Registry::standard()).unwrap();
+        fs::remove_file(table).unwrap();
+
+        let options = RunOptions {
+            backend: SelectedBackend::SIM,
+            out: desk.path().join("out"),
+            replications: 1,
+            resume: false,
+            shard: None,
+        };
+        let report = run_sweep(&scenarios, &options, &AtomicBool::new(false), &|| ()).unwrap();
+        assert_eq!((report.finished, report.rows.len()), (4, 4));
+    }
+}
