@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use batchlab::policy::Policy;
 use batchlab::policy::dvabatch::{
-    ByLoad, CompWait, Conditions, DvaBatch, Enter, Entry, Lines, Onward, Room, Row, Skip, Stage,
-    Staged, Stages,
+    BatchRow, CompWait, Conditions, DeviceRoom, DvaBatch, Enter, EntryView, LoadDiversity, Onward,
+    Skip, Stage, Staged, Stages, WaitingLines,
 };
 use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
 use batchlab::policy::values::{at_least_1, share, time_with_unit};
@@ -74,11 +74,11 @@ impl Settings for EarlyExit {
         at_least_1([("max_batch", self.max_batch)])?;
         let slicing = Arc::new(self.staged().slicing(setup)?);
         let comp_wait = CompWait::Age(self.comp_wait);
-        let entry = ByLoad {
+        let entry = LoadDiversity {
             max_batch: self.max_batch,
             window: Nanos::ZERO,
             comp_wait,
-            room: Room(None),
+            room: DeviceRoom(None),
         };
         let last = Stage(
             slicing.stages(
@@ -120,22 +120,22 @@ impl EarlyExit {
 
 /// Requests enter as in policy III, leave when their answer is certain, and skip a stage when it is nearly certain.
 struct Certain {
-    entry: ByLoad,
+    entry: LoadDiversity,
     exit_share: f64,
     skip_share: f64,
     last: Stage,
 }
 
 impl Conditions for Certain {
-    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
+    fn enter(&mut self, entry: &EntryView<'_>) -> Option<Enter> {
         self.entry.enter(entry)
     }
 
-    fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {
+    fn wake_at(&self, lines: &WaitingLines, now: Nanos) -> Option<Nanos> {
         self.entry.wake_at(lines, now)
     }
 
-    fn after(&mut self, stage: Stage, row: &Row, onward: &mut Onward) {
+    fn after(&mut self, stage: Stage, row: &BatchRow, onward: &mut Onward) {
         let next = stage.next();
         for (place, query) in (0..)
             .zip(&row.queries)

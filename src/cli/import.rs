@@ -6,7 +6,7 @@ use super::render::put;
 use super::render::say;
 use crate::base::error::{Context as _, Result};
 use crate::base::shipped;
-use crate::core::policy::closed::Version;
+use crate::core::policy::closed_batches::Version;
 use crate::lab::import::perf_analyzer::MeasuredTimes;
 use crate::lab::import::triton;
 

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
 use crate::core::cost::grnn::{RecurrentCell, Rnn};
-use crate::core::policy::closed::Version;
+use crate::core::policy::closed_batches::Version;
 use crate::core::workload::import::{ImportFormat, ImportedShape};
 
 macro_rules! value_enum {

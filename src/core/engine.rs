@@ -8,9 +8,7 @@ use crate::base::units::{CellId, Nanos, TaskId};
 use crate::core::backend::Backend;
 use crate::core::policy::{Completed, Outcomes, Policy};
 use crate::core::record::Recorder;
-use crate::core::task::{
-    Completion, Dispatch, MemberList, OpenTask, Rejections, Task, TaskBook, TaskSink,
-};
+use crate::core::task::{Completion, Dispatch, MemberList, Rejections, Task, TaskBook, TaskSink};
 use crate::core::workload::arrivals::RequestSource;
 use crate::core::workload::trace::Request;
 
@@ -29,83 +27,148 @@ pub fn run(
     workers: usize,
     stop: &AtomicBool,
 ) -> Result<()> {
-    let mut tasks = TaskBook::new(workers);
-    let mut outcomes = Outcomes::default();
+    let mut engine = Engine {
+        source,
+        policy,
+        backend,
+        recorder,
+        tasks: TaskBook::new(workers),
+        outcomes: Outcomes::default(),
+    };
     let mut wake = None;
     loop {
-        if stop.load(Ordering::Relaxed) || recorder.has_missed() {
+        if stop.load(Ordering::Relaxed) || engine.recorder.has_missed() {
             return Err(Error::Interrupted);
         }
-        let until = source.peek().into_iter().chain(wake).min();
-        let first = backend.wait(until);
+        let until = engine.source.peek().into_iter().chain(wake).min();
+        let first = engine.backend.wait(until);
         if first.is_none() && until.is_none() {
-            recorder.fail_remaining(backend.now());
-            return Ok(()); // Nothing runs, nothing will arrive, and the policy has set no wake-up.
+            // Nothing runs, nothing will arrive, and the policy has set no wake-up.
+            engine.recorder.fail_remaining(engine.backend.now());
+            return Ok(());
         }
-        let now = first.map_or_else(|| backend.now(), |completion| completion.finish);
+        let now = engine.complete_tasks(first);
+        engine.admit_requests(now);
+        engine.recorder.end_round(now);
+        engine.schedule(now);
+        wake = engine.policy.wake_at().filter(|at| *at > now);
+    }
+}
 
+struct Engine<'a, R> {
+    source: &'a mut dyn RequestSource,
+    policy: &'a mut dyn Policy,
+    backend: &'a mut dyn Backend,
+    recorder: &'a mut R,
+    tasks: TaskBook,
+    outcomes: Outcomes,
+}
+
+impl<R: Recorder> Engine<'_, R> {
+    /// Handles the first completion, if any, and all others of its instant. Returns the present instant.
+    #[inline]
+    fn complete_tasks(&mut self, first: Option<Completion>) -> Nanos {
+        let now = match first {
+            Some(completion) => completion.finish,
+            None => self.backend.now(),
+        };
         let mut next = first;
         while let Some(completion) = next {
-            let done = tasks.close(completion.task);
-            recorder.complete(&completion, &done);
-            if tasks.unfinished(done.worker) == 0 {
-                recorder.idle(done.worker);
-            }
-            let ended = recorder.end_sequences(&completion, &done);
-            let Completion {
-                task,
-                start,
-                finish,
-            } = completion;
-            let OpenTask {
-                worker,
-                stream,
-                ref requests,
-                ..
-            } = done;
-            policy.complete(
-                &Completed {
-                    task,
-                    worker,
-                    stream,
-                    start,
-                    finish,
-                    requests,
-                    ended,
-                },
-                &mut outcomes,
-            );
-            recorder.report(task);
-            settle(&mut outcomes, finish, source, backend, recorder);
-            tasks.recycle(done);
-            next = backend.wait(Some(now));
+            self.complete(&completion);
+            next = self.backend.wait(Some(now));
         }
-        let now = now.max(backend.now());
-        while source.peek().is_some_and(|arrival| arrival <= now) {
-            let request = source.pop();
-            recorder.arrive(&request, now);
-            let shape = &request.shape.without_output();
-            policy.arrive(&Request { shape, ..request }, &mut outcomes);
-            settle(&mut outcomes, now, source, backend, recorder);
-        }
-        recorder.end_round(now);
+        now.max(self.backend.now())
+    }
 
-        let clock = (tasks.some_idle() || policy.works_ahead()).then(clock::now);
-        let before = tasks.submitted();
-        let (mut sink, rejected) = (Submission { backend }, &mut outcomes.rejected);
-        policy.schedule(&mut Dispatch::new(
-            &mut sink,
-            &mut tasks,
-            now,
-            recorder.reasons(),
-            rejected,
-        ));
-        if let Some(clock) = clock.filter(|_| tasks.submitted() > before) {
-            recorder.decide(clock.elapsed(), tasks.submitted() - before);
+    #[inline]
+    fn complete(&mut self, completion: &Completion) {
+        let done = self.tasks.close(completion.task);
+        self.recorder.complete(completion, &done);
+        if self.tasks.unfinished(done.worker) == 0 {
+            self.recorder.idle(done.worker);
         }
-        recorder.preempt(&mut tasks.preempted);
-        settle(&mut outcomes, now, source, backend, recorder);
-        wake = policy.wake_at().filter(|at| *at > now);
+        let completed = Completed {
+            task: completion.task,
+            worker: done.worker,
+            stream: done.stream,
+            start: completion.start,
+            finish: completion.finish,
+            requests: &done.requests,
+            ended: self.recorder.end_sequences(completion, &done),
+        };
+        self.policy.complete(&completed, &mut self.outcomes);
+        self.recorder.report(completion.task);
+        self.settle(completion.finish);
+        self.tasks.recycle(done);
+    }
+
+    /// Passes the requests that have arrived to the policy.
+    #[inline]
+    fn admit_requests(&mut self, now: Nanos) {
+        while self.source.peek().is_some_and(|arrival| arrival <= now) {
+            let request = self.source.pop();
+            self.recorder.arrive(&request, now);
+            let shape = &request.shape.without_output();
+            let request = Request { shape, ..request };
+            self.policy.arrive(&request, &mut self.outcomes);
+            self.settle(now);
+        }
+    }
+
+    /// Lets the policy submit tasks. The recorder gets the host's time for decisions that submit any.
+    #[inline]
+    fn schedule(&mut self, now: Nanos) {
+        let clock = if self.tasks.some_idle() || self.policy.works_ahead() {
+            Some(clock::now())
+        } else {
+            None
+        };
+        let before = self.tasks.submitted();
+        self.policy.schedule(&mut Dispatch::new(
+            &mut Submission {
+                backend: self.backend,
+            },
+            &mut self.tasks,
+            now,
+            self.recorder.reasons(),
+            &mut self.outcomes.rejected,
+        ));
+        let submitted = self.tasks.submitted() - before;
+        if let Some(clock) = clock
+            && submitted > 0
+        {
+            self.recorder.decide(clock.elapsed(), submitted);
+        }
+        self.recorder.preempt(&mut self.tasks.preempted);
+        self.settle(now);
+    }
+
+    /// Records the requests that the policy has finished or rejected.
+    #[inline]
+    fn settle(&mut self, now: Nanos) {
+        // At most instants no request leaves.
+        if !self.outcomes.is_empty() {
+            self.record_outcomes(now);
+        }
+    }
+
+    fn record_outcomes(&mut self, now: Nanos) {
+        self.recorder.prefetch(&self.outcomes.finished);
+        for request in self.outcomes.finished.drain(..) {
+            match self.backend.failure(request) {
+                None => self.recorder.finish(request, now),
+                Some(reason) => self.recorder.fail(request, now, reason),
+            }
+            self.source.left(request, now);
+        }
+        let Rejections { requests, reasons } = &mut self.outcomes.rejected;
+        for request in requests.drain(..) {
+            self.recorder.reject(request, now);
+            self.source.left(request, now);
+        }
+        for (request, reason) in reasons.drain(..) {
+            self.recorder.explain_rejection(request, now, reason);
+        }
     }
 }
 
@@ -120,50 +183,11 @@ impl TaskSink for Submission<'_> {
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>) {
-        let members = self
-            .backend
-            .wants_members()
-            .then(|| MemberList::of(task, self.backend.spare()));
+        let members = if self.backend.wants_members() {
+            Some(MemberList::of(task, self.backend.spare()))
+        } else {
+            None
+        };
         self.backend.submit(id, task, members);
-    }
-}
-
-/// Records the requests that the policy has finished or rejected.
-#[inline]
-fn settle(
-    outcomes: &mut Outcomes,
-    now: Nanos,
-    source: &mut dyn RequestSource,
-    backend: &mut dyn Backend,
-    recorder: &mut impl Recorder,
-) {
-    // At most instants no request leaves.
-    if !outcomes.is_empty() {
-        record(outcomes, now, source, backend, recorder);
-    }
-}
-
-fn record(
-    outcomes: &mut Outcomes,
-    now: Nanos,
-    source: &mut dyn RequestSource,
-    backend: &mut dyn Backend,
-    recorder: &mut impl Recorder,
-) {
-    recorder.prefetch(&outcomes.finished);
-    for request in outcomes.finished.drain(..) {
-        match backend.failure(request) {
-            None => recorder.finish(request, now),
-            Some(reason) => recorder.fail(request, now, reason),
-        }
-        source.left(request, now);
-    }
-    let Rejections { requests, reasons } = &mut outcomes.rejected;
-    for request in requests.drain(..) {
-        recorder.reject(request, now);
-        source.left(request, now);
-    }
-    for (request, reason) in reasons.drain(..) {
-        recorder.explain_rejection(request, now, reason);
     }
 }

@@ -5,7 +5,7 @@ use rand::RngExt as _;
 use crate::lab::{Device, policy};
 use crate::naive::continuous::{Case, Fate, Policy, Task, run};
 use batchlab::cost::table::{CostTable, Overhead};
-use batchlab::policy::registry::Configured;
+use batchlab::policy::registry::ConfiguredPolicy;
 use batchlab::record::RecordOptions;
 use batchlab::record::full::FullRecord;
 use batchlab::units::Nanos;
@@ -70,7 +70,7 @@ fn draw(kind: &str, number: u64) -> Case {
     }
 }
 
-fn settings(of: &Policy) -> Configured {
+fn settings(of: &Policy) -> ConfiguredPolicy {
     policy(&match of {
         Policy::Static {
             max_batch,

@@ -15,7 +15,7 @@ use batchlab::import::perf_analyzer::MeasuredTimes;
 use batchlab::import::triton;
 use batchlab::network::Spec;
 use batchlab::network::weights::Weights;
-use batchlab::policy::closed::Version;
+use batchlab::policy::closed_batches::Version;
 use batchlab::policy::registry::Registry;
 use batchlab::precision::Precision;
 use batchlab::results::saved_results::SavedResults;

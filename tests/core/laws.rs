@@ -4,7 +4,7 @@ use batchlab::conformance::{Guarantees, check};
 use batchlab::cost::table::Overhead;
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::clockwork::Clockwork;
-use batchlab::policy::closed::Version;
+use batchlab::policy::closed_batches::Version;
 use batchlab::policy::control_limit::ControlLimit;
 use batchlab::policy::fold::Fold;
 use batchlab::policy::ideal::Ideal;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use batchlab::conformance::Guarantees;
-use batchlab::conformance::laws::{self, Given};
-use batchlab::conformance::record::Record;
+use batchlab::conformance::laws::{self, CheckedCase};
+use batchlab::conformance::record::CheckedRun;
 use batchlab::cost::{CostModel as _, Extra};
 use batchlab::error::{Error, Result};
 use batchlab::policy::registry::{Batches, Registry};
@@ -115,7 +115,7 @@ fn run_and_check(
     device: &Target,
     run: &Run,
     faults: &[Fault],
-) -> Result<Record> {
+) -> Result<CheckedRun> {
     let keep = RecordOptions {
         tasks: true,
         rounds: true,
@@ -126,7 +126,7 @@ fn run_and_check(
     let mut backend = device
         .simulated(inputs, run, &requests)
         .expect("the device is simulated");
-    let record = Record::of(&mut *backend, true, inputs.streams(run.policy), |backend| {
+    let record = CheckedRun::of(&mut *backend, true, inputs.streams(run.policy), |backend| {
         prepared
             .serve(backend, &AtomicBool::new(false))
             .map(|()| prepared.record)
@@ -140,7 +140,7 @@ fn run_and_check(
     let checked = if entry.settings.iterates() {
         laws::check_iterations(&record)
     } else {
-        let given = Given {
+        let given = CheckedCase {
             requests: &requests,
             cells: &inputs.cells,
             workers: inputs.workers(),
@@ -196,7 +196,7 @@ fn guarantees(
 }
 
 /// Replays every run from its logs, to which the events of these records are added.
-fn replay_runs(folder: &Path, records: &[Record], registry: &Registry) -> Result<()> {
+fn replay_runs(folder: &Path, records: &[CheckedRun], registry: &Registry) -> Result<()> {
     let results = Results::open(folder, registry)?;
     assert_eq!(results.points.len(), records.len(), "each run has a folder");
     for (point, record) in results.points.iter().zip(records) {

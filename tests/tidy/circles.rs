@@ -6,34 +6,6 @@ use crate::source::{code, files, is_test, report};
 
 /// The circles that are left, each with the reason why it stays. Files are named without `src/` and `.rs`.
 const CIRCLES: &[(&[&str], &str)] = &[
-    (
-        &[
-            "core/policy/cellular/chain",
-            "core/policy/cellular/graph",
-            "core/policy/cellular/queue",
-            "core/policy/cellular/requests",
-        ],
-        "",
-    ),
-    (
-        &["core/policy/cellular/core", "core/policy/cellular/rule"],
-        "",
-    ),
-    (
-        &[
-            "core/policy/dvabatch/conditions",
-            "core/policy/dvabatch/stage",
-            "core/policy/dvabatch/table",
-        ],
-        "",
-    ),
-    (
-        &[
-            "core/policy/dvabatch/policies",
-            "core/policy/dvabatch/settings",
-        ],
-        "",
-    ),
     (&["core/workload/arrivals", "core/workload/trace"], ""),
     (
         &[

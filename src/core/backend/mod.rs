@@ -1,6 +1,6 @@
 //! The interface of backends: they run batched tasks and own the clock.
 
-pub mod watched;
+pub mod watcher;
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ pub trait Backend {
     /// [`Backend::wants_members`].
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>);
 
-    /// Waits for the next completion until `until`. Completions are ordered by their finish, then by submission.
-    /// `None`: `until` is reached or, without an `until`, nothing is running. With an `until`, a real clock may return
-    /// `None` earlier, so that a user can stop the run.
+    /// Waits for the next completion until `until`. Completions are ordered by their finish, then by submission. Returns
+    /// `None` if `until` is reached or, without an `until`, if nothing is running. With an `until`, a real clock may
+    /// return `None` earlier, so that a user can stop the run.
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion>;
 
     /// Whether the backend needs the nodes of a task. Listing them takes time in proportion to the batch.
@@ -27,29 +27,29 @@ pub trait Backend {
         false
     }
 
-    /// The batch sizes at which the device runs a cell, ascending; empty for all sizes. Other sizes are
+    /// The ascending batch sizes at which the device runs a cell; empty if it runs all sizes. Other sizes are
     /// [padded](crate::core::task::Step::padded).
     fn batches(&self, _: CellId) -> &[u32] {
         &[]
     }
 
-    /// The list of a completed task, whose memory the driver reuses.
+    /// The list of a completed task, whose memory the engine reuses.
     fn spare(&mut self) -> Option<MemberList> {
         None
     }
 
-    /// Why a request that leaves has no result: a failed computation, or a NaN or infinity. Its tasks complete like all
-    /// others, so a policy does not notice.
+    /// Why a request that leaves has no result: a computation failed, or the result has a NaN or an infinity. Its tasks
+    /// complete like all others, so a policy does not notice.
     fn failure(&mut self, _: RequestId) -> Option<String> {
         None
     }
 
-    /// The result of a finished request, on a backend that computes. `None` if the backend keeps only chosen results.
+    /// The result of a finished request, or `None` if the backend does not compute or has not kept this result.
     fn answer(&self, _: RequestId) -> Option<Answer> {
         None
     }
 
-    /// What tasks of whole requests and of operators have run so far, on a backend that counts it.
+    /// What tasks of whole requests and of operators have run so far, or `None` if the backend does not count it.
     fn launched(&self) -> Option<Launched> {
         None
     }
@@ -59,9 +59,10 @@ pub trait Backend {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Launched {
     pub launches: u64,
-    /// Of inputs that did not lie in place.
+    /// The number of inputs that did not lie in place and were copied.
     pub copies: u64,
     pub copied_bytes: u64,
+    /// The time of the copies.
     pub copying: Duration,
 }
 
@@ -77,9 +78,9 @@ impl std::ops::AddAssign for Launched {
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// Of all bits, which must be the CPU's.
+    /// A hash of all bits, which must be the CPU's.
     Digest(u64),
-    /// All numbers, which may differ from the CPU's by rounding.
+    /// All numbers. They may differ from the CPU's by rounding.
     Output(Output),
 }
 
@@ -93,15 +94,13 @@ pub struct Output {
 }
 
 impl Output {
-    /// A hash of all bits: outputs are compared without being kept.
+    /// A hash of all bits, by which outputs are compared without being kept (FNV-1a over words).
     pub fn digest(&self) -> u64 {
-        let bits = self
-            .state
-            .iter()
-            .map(|x| x.to_bits())
-            .chain(self.words.iter().copied());
-        bits.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
-            (hash ^ u64::from(word)).wrapping_mul(0x0100_0000_01b3)
-        })
+        let numbers = self.state.iter().map(|number| number.to_bits());
+        let mut hash = 0xcbf2_9ce4_8422_2325;
+        for bits in numbers.chain(self.words.iter().copied()) {
+            hash = (hash ^ u64::from(bits)).wrapping_mul(0x0100_0000_01b3);
+        }
+        hash
     }
 }

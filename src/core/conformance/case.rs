@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use rand::RngExt as _;
 
-use super::record::Record;
+use super::record::CheckedRun;
 use crate::base::units::Nanos;
 use crate::core::backend::Backend;
 use crate::core::cost::table::{CostTable, Overhead, TableCosts};
@@ -27,7 +27,8 @@ use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::{Shape, Tree};
 use crate::core::workload::trace::Requests;
 
-pub(super) struct Case {
+/// A random workload, with the costs of a random device.
+pub(super) struct RandomCase {
     pub model: Model,
     pub workers: usize,
     costs: String,
@@ -36,8 +37,8 @@ pub(super) struct Case {
     pub arrivals: Vec<Nanos>,
 }
 
-impl Case {
-    pub fn draw(number: u32) -> Case {
+impl RandomCase {
+    pub fn draw(number: u32) -> RandomCase {
         let rng = &mut random::sequence(u64::from(number), 0, "conformance");
         let (model, _) = draw_model(number, rng);
         let count = rng.random_range(1..=40);
@@ -62,15 +63,14 @@ impl Case {
                 );
             }
         }
-        let mut nanos = || Some(Nanos(rng.random_range(0..20)));
-        // No launch overhead: a worker waits during a launch although it has work, which looks like idling.
+        // There is no launch overhead: a worker waits during a launch although it has work, which looks like idling.
         let overhead = Overhead {
-            task: nanos(),
-            gather: nanos(),
+            task: Some(Nanos(rng.random_range(0..20))),
+            gather: Some(Nanos(rng.random_range(0..20))),
             launch: None,
         };
         let requests = Requests::unfold(shapes, &model).expect("the shapes fit the model");
-        Case {
+        RandomCase {
             model,
             workers: rng.random_range(1..=4),
             costs,
@@ -89,7 +89,7 @@ impl Case {
             .expect("the table has all of the model's cells")
     }
 
-    pub fn run(&self, policy: &dyn Settings, setup: &Setup<'_>, watch: bool) -> Record {
+    pub fn run(&self, policy: &dyn Settings, setup: &Setup<'_>, watch: bool) -> CheckedRun {
         let mut backend = sim::backend(
             self.workers,
             policy.streams(setup),
@@ -104,7 +104,7 @@ impl Case {
         policy: &dyn Settings,
         setup: &Setup<'_>,
         watch: bool,
-    ) -> Record {
+    ) -> CheckedRun {
         let mut running = policy.build(setup).expect("it was built before");
         let keep = RecordOptions {
             tasks: true,
@@ -114,7 +114,7 @@ impl Case {
             FullRecord::new(self.requests.len(), self.workers, setup.cells.len(), keep);
         let mut source = OpenLoop::new(&self.requests, &self.arrivals);
         let stop = AtomicBool::new(false);
-        let record = Record::of(backend, watch, policy.streams(setup), |backend| {
+        let record = CheckedRun::of(backend, watch, policy.streams(setup), |backend| {
             engine::run(
                 &mut source,
                 &mut *running,
@@ -157,7 +157,7 @@ const GRAPHS: [&str; 5] = [
     include_str!("../../../scenarios/graphs/explicit.json"),
 ];
 
-/// With the text of its file. Every fifth workload is of a graph model, every tenth of a network.
+/// A model, with the text of its file if it has one. Every fifth workload is of a graph model, every tenth of a network.
 pub fn draw_model(number: u32, rng: &mut RandomSequence) -> (Model, Option<String>) {
     let model = match number % 5 {
         0 => Model::Lstm,
@@ -213,7 +213,7 @@ pub fn draw_shape(model: &Model, rng: &mut RandomSequence) -> Shape {
             target: rng.random_range(1..=8),
         },
         Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
-            // Parents are earlier nodes: every arity and order of leaves occurs.
+            // Parents are earlier nodes, so every arity and order of leaves occurs.
             let nodes = rng.random_range(1..=15u32);
             let parents: Vec<u32> = (0..nodes)
                 .map(|i| if i == 0 { 0 } else { rng.random_range(1..=i) })

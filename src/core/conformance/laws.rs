@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::iter::repeat_n;
 
 use super::Guarantees;
-use super::record::{Record, Seen};
+use super::record::{CheckedRun, SeenTask};
 use crate::base::units::{CellId, Nanos, NodeId, RequestId};
 use crate::core::cost::table::TableCosts;
 use crate::core::summary::bounds::Fastest;
@@ -14,18 +14,22 @@ use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::model::CellType;
 use crate::core::workload::trace::Requests;
 
-/// What a policy was given.
-pub struct Given<'a> {
+/// The workload and the device that a policy was given.
+pub struct CheckedCase<'a> {
     pub requests: &'a Requests,
     pub cells: &'a [CellType],
     pub workers: usize,
     pub device: &'a TableCosts,
-    /// [`Settings::batch_sizes`](crate::core::policy::registry::Settings::batch_sizes).
+    /// The policy's [batch sizes](crate::core::policy::registry::Settings::batch_sizes).
     pub sizes: &'a [u32],
 }
 
 /// Checks all laws. An error begins with the law's name and a colon.
-pub fn check(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
+pub fn check(
+    case: &CheckedCase<'_>,
+    run: &CheckedRun,
+    guarantees: &Guarantees,
+) -> Result<(), String> {
     check_backend(case, run, guarantees)?;
     little(run)?;
     if guarantees.work_conserving {
@@ -38,10 +42,10 @@ pub fn check(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<
     }
 }
 
-/// Only laws that do not depend on the simulator's exact times.
+/// Checks only the laws that do not depend on the simulator's exact times.
 pub(super) fn check_backend(
-    case: &Given<'_>,
-    run: &Record,
+    case: &CheckedCase<'_>,
+    run: &CheckedRun,
     guarantees: &Guarantees,
 ) -> Result<(), String> {
     caps(case, run, guarantees)?;
@@ -56,19 +60,19 @@ pub(super) fn check_backend(
     }
 }
 
-/// The laws of policies for language models, whose tasks have no nodes.
-pub fn check_iterations(run: &Record) -> Result<(), String> {
+/// Checks the laws of policies for language models, whose tasks have no nodes.
+pub fn check_iterations(run: &CheckedRun) -> Result<(), String> {
     leaving(run)?;
     busy_time(run)?;
     little(run)
 }
 
-fn little(run: &Record) -> Result<(), String> {
+fn little(run: &CheckedRun) -> Result<(), String> {
     laws::littles_law(&run.recorder).map_err(|error| format!("Little's law: {error}"))
 }
 
-fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
-    let graphs = Listed::all(case.requests);
+fn caps(case: &CheckedCase<'_>, run: &CheckedRun, guarantees: &Guarantees) -> Result<(), String> {
+    let graphs = ListedGraph::all(case.requests);
     for (row, task) in run.tasks() {
         let TaskRow {
             task: id, batch, ..
@@ -79,10 +83,10 @@ fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), S
                 guarantees.max_batch
             ));
         }
-        let own: u64 = members(task, case)
-            .iter()
-            .map(|n| graphs[n.request.index()].sizes[n.node.index()])
-            .sum();
+        let mut own = 0;
+        for node in members(task, case) {
+            own += graphs[node.request.index()].sizes[node.node.index()];
+        }
         if task.useful_cells != own || task.executed_cells < own {
             return Err(format!(
                 "caps: task {id} executes {} cells, calls {} useful, and its members have {own}",
@@ -93,37 +97,34 @@ fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), S
             continue;
         };
         let devices = &case.cells[row.cells[0].index()].batches;
-        let next = |sizes: &[u32], nodes| {
-            sizes
-                .iter()
-                .copied()
-                .find(|size| *size >= nodes)
-                .unwrap_or(nodes)
-        };
-        let as_many = next(
-            devices,
-            next(case.sizes, batch).min(*devices.last().unwrap_or(&u32::MAX)),
-        );
-        if nodes.len() != batch as usize || task.step_batch != as_many {
+        let largest = devices.last().copied().unwrap_or(u32::MAX);
+        let padded = next_size(devices, next_size(case.sizes, batch).min(largest));
+        if nodes.len() != batch as usize || task.step_batch != padded {
             return Err(format!(
                 "caps: task {id} says {batch}, runs {} at once and holds {} nodes",
                 task.step_batch,
                 nodes.len()
             ));
         }
-        let is_other =
-            |n: &&NodeRef| graphs[n.request.index()].cells[n.node.index()] != row.cells[0];
-        if let Some(other) = nodes.iter().find(is_other) {
-            return Err(format!(
-                "caps: task {id} of cell {} holds {other:?} of another cell type",
-                row.cells[0]
-            ));
+        for node in nodes {
+            if graphs[node.request.index()].cells[node.node.index()] != row.cells[0] {
+                return Err(format!(
+                    "caps: task {id} of cell {} holds {node:?} of another cell type",
+                    row.cells[0]
+                ));
+            }
         }
     }
     Ok(())
 }
 
-fn leaving(run: &Record) -> Result<(), String> {
+/// The first of the ascending sizes that holds these nodes, or their number if none does.
+fn next_size(sizes: &[u32], nodes: u32) -> u32 {
+    let next = sizes.iter().copied().find(|size| *size >= nodes);
+    next.unwrap_or(nodes)
+}
+
+fn leaving(run: &CheckedRun) -> Result<(), String> {
     let finished = run.done.iter().filter(|at| **at != Nanos::MAX).count() as u64;
     if finished + run.recorder.rejections.len() as u64 != run.done.len() as u64 {
         let lost = run
@@ -136,7 +137,7 @@ fn leaving(run: &Record) -> Result<(), String> {
     Ok(())
 }
 
-fn conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
+fn conservation(case: &CheckedCase<'_>, run: &CheckedRun) -> Result<(), String> {
     leaving(run)?;
     let mut runs: Vec<Vec<u32>> = case
         .requests
@@ -159,7 +160,7 @@ fn conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
     Ok(())
 }
 
-fn order(case: &Given<'_>, run: &Record) -> Result<(), String> {
+fn order(case: &CheckedCase<'_>, run: &CheckedRun) -> Result<(), String> {
     let mut times: BTreeMap<NodeRef, (Nanos, Nanos)> = BTreeMap::new();
     for (row, task) in run.tasks() {
         for node in cell_nodes(task).unwrap_or_default() {
@@ -169,23 +170,29 @@ fn order(case: &Given<'_>, run: &Record) -> Result<(), String> {
             // The order within a part is the backend's: only its start and end are checked.
             for part in parts {
                 for node in part.nodes() {
-                    let (first, last) = (node.node == part.from, node.node.0 + 1 == part.to.0);
-                    let start = if first { row.start } else { Nanos::MAX };
-                    times.insert(node, (start, if last { row.finish } else { Nanos::ZERO }));
+                    let is_first = node.node == part.from;
+                    let is_last = node.node.0 + 1 == part.to.0;
+                    let start = if is_first { row.start } else { Nanos::MAX };
+                    let finish = if is_last { row.finish } else { Nanos::ZERO };
+                    times.insert(node, (start, finish));
                 }
             }
         }
     }
-    for (request, graph) in Listed::all(case.requests).into_iter().enumerate() {
-        let at = |node| {
-            times.get(&NodeRef {
-                request: RequestId(request as u64),
-                node: NodeId(node),
-            })
-        };
+    for (request, graph) in ListedGraph::all(case.requests).into_iter().enumerate() {
+        let request = RequestId(request as u64);
         for (from, to) in graph.edges {
-            if let (Some(before), Some(after)) = (at(from), at(to))
-                && after.0 < before.1
+            let before = NodeRef {
+                request,
+                node: NodeId(from),
+            };
+            let after = NodeRef {
+                request,
+                node: NodeId(to),
+            };
+            if let Some((_, finish)) = times.get(&before)
+                && let Some((start, _)) = times.get(&after)
+                && start < finish
             {
                 return Err(format!(
                     "order: node {to} of request {request} starts before node {from} is done"
@@ -196,7 +203,7 @@ fn order(case: &Given<'_>, run: &Record) -> Result<(), String> {
     Ok(())
 }
 
-fn causality(case: &Given<'_>, run: &Record, holds_back: bool) -> Result<(), String> {
+fn causality(case: &CheckedCase<'_>, run: &CheckedRun, holds_back: bool) -> Result<(), String> {
     let mut last = vec![Nanos::ZERO; run.done.len()];
     let mut first = vec![Nanos::MAX; run.done.len()];
     for (row, task) in run.tasks() {
@@ -246,7 +253,7 @@ fn causality(case: &Given<'_>, run: &Record, holds_back: bool) -> Result<(), Str
     Ok(())
 }
 
-fn busy_time(run: &Record) -> Result<(), String> {
+fn busy_time(run: &CheckedRun) -> Result<(), String> {
     if let Some(TaskRow { task, stream, .. }) = run
         .recorder
         .execution
@@ -262,7 +269,7 @@ fn busy_time(run: &Record) -> Result<(), String> {
     laws::busy_is_covered_by_tasks(&run.recorder).map_err(|broken| format!("work: {broken}"))
 }
 
-fn work_conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
+fn work_conservation(case: &CheckedCase<'_>, run: &CheckedRun) -> Result<(), String> {
     let end = run
         .done
         .iter()
@@ -292,7 +299,7 @@ fn work_conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
         .enumerate()
         .filter(|(r, _)| run.done[*r] != Nanos::MAX)
     {
-        // Its response may be held back.
+        // The response may be held back after the last task.
         let served = spans
             .iter()
             .map(|(_, finish)| *finish)
@@ -330,8 +337,8 @@ fn gaps(mut spans: Vec<(Nanos, Nanos)>, from: Nanos, to: Nanos) -> Vec<(Nanos, N
     open
 }
 
-fn pinning(case: &Given<'_>, run: &Record) -> Result<(), String> {
-    let graphs = Listed::all(case.requests);
+fn pinning(case: &CheckedCase<'_>, run: &CheckedRun) -> Result<(), String> {
+    let graphs = ListedGraph::all(case.requests);
     let mut tasks_of: BTreeMap<(RequestId, u32), Vec<&TaskRow>> = BTreeMap::new();
     for (row, task) in run.tasks() {
         for node in cell_nodes(task).unwrap_or_default() {
@@ -358,14 +365,16 @@ fn pinning(case: &Given<'_>, run: &Record) -> Result<(), String> {
     Ok(())
 }
 
-fn bounds(case: &Given<'_>, run: &Record) -> Result<(), String> {
+fn bounds(case: &CheckedCase<'_>, run: &CheckedRun) -> Result<(), String> {
     let nodes: u64 = case.requests.graphs.iter().map(CellGraph::nodes).sum();
     // A policy may pad a batch to a size beyond all nodes.
     let largest = vec![case.sizes.last().copied().unwrap_or(0).max(nodes as u32); case.cells.len()];
     let mut fastest = Fastest::new([case.device], largest, run.streams);
     let mut work = 0.0;
-    let left = |request: &usize| run.done[*request] != Nanos::MAX;
-    for request in (0..run.done.len()).filter(left) {
+    for request in 0..run.done.len() {
+        if run.done[request] == Nanos::MAX {
+            continue;
+        }
         let (least, own_work) = fastest.least(&case.requests.graphs[request]);
         let took = run.done[request] - run.recorder.arrival[request];
         if took < least {
@@ -391,58 +400,60 @@ fn bounds(case: &Given<'_>, run: &Record) -> Result<(), String> {
     Ok(())
 }
 
-/// `None` for whole graphs and parts, whose inner order is the backend's.
-fn cell_nodes(task: &Seen) -> Option<&[NodeRef]> {
+/// The nodes of a task of cells; `None` for whole graphs and parts, whose inner order is the backend's.
+fn cell_nodes(task: &SeenTask) -> Option<&[NodeRef]> {
     match task.members.as_ref().expect("the run was watched") {
         MemberList::Nodes(nodes) => Some(nodes),
         MemberList::Requests(_) | MemberList::Parts(_) | MemberList::Operators(..) => None,
     }
 }
 
-fn members(task: &Seen, case: &Given<'_>) -> Vec<NodeRef> {
+fn members(task: &SeenTask, case: &CheckedCase<'_>) -> Vec<NodeRef> {
     let members = task.members.as_ref().expect("the run was watched");
     members.nodes(|request| case.requests.graphs[request.index()].nodes())
 }
 
 /// A graph, node by node.
-struct Listed {
+struct ListedGraph {
     cells: Vec<CellId>,
-    /// Units of its input.
+    /// The units of each node's input.
     sizes: Vec<u64>,
     subgraphs: Vec<u32>,
     edges: Vec<(u32, u32)>,
 }
 
-impl Listed {
-    fn all(requests: &Requests) -> Vec<Listed> {
-        requests.graphs.iter().map(Listed::of).collect()
+impl ListedGraph {
+    fn all(requests: &Requests) -> Vec<ListedGraph> {
+        requests.graphs.iter().map(ListedGraph::of).collect()
     }
 
-    fn of(graph: &CellGraph) -> Listed {
+    fn of(graph: &CellGraph) -> ListedGraph {
         match graph {
             CellGraph::Graph(graph) => {
                 let edges = (0..graph.len() as u32)
                     .flat_map(|n| graph.successors(n).iter().map(move |m| (n, *m)));
-                let (cells, subgraphs) = (graph.cells().to_vec(), graph.subgraph_of().to_vec());
-                Listed {
-                    sizes: vec![1; cells.len()],
-                    cells,
-                    subgraphs,
+                ListedGraph {
+                    cells: graph.cells().to_vec(),
+                    sizes: vec![1; graph.len()],
+                    subgraphs: graph.subgraph_of().to_vec(),
                     edges: edges.collect(),
                 }
             }
             CellGraph::Chains(runs) => {
-                let each = || {
-                    (0..)
-                        .zip(runs.iter())
-                        .flat_map(|(place, run)| repeat_n((place, run), run.length as usize))
-                };
-                Listed {
-                    cells: each().map(|(_, run)| run.cell).collect(),
-                    sizes: each().map(|(_, run)| u64::from(run.input.max(1))).collect(),
-                    subgraphs: each().map(|(place, _)| place).collect(),
+                let mut listed = ListedGraph {
+                    cells: Vec::new(),
+                    sizes: Vec::new(),
+                    subgraphs: Vec::new(),
                     edges: (1..graph.nodes() as u32).map(|n| (n - 1, n)).collect(),
+                };
+                for (place, run) in (0..).zip(runs.iter()) {
+                    let length = run.length as usize;
+                    listed.cells.extend(repeat_n(run.cell, length));
+                    let size = u64::from(run.input.max(1));
+                    listed.sizes.extend(repeat_n(size, length));
+                    listed.subgraphs.extend(repeat_n(place, length));
                 }
+                listed
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The laws that every policy keeps: one line in a test checks a policy on random workloads.
+//! The laws that every policy keeps. One line in a test checks a policy on random workloads.
 //!
 //! ```
 //! use batchlab::conformance::{Guarantees, check};
@@ -7,7 +7,7 @@
 //! check(&Padded { max_batch: 4, ..Padded::default() }, &Guarantees { max_batch: 4, ..Guarantees::default() });
 //! ```
 //!
-//! The laws are checked on a record of the tasks and their results, never on the policy itself:
+//! The laws are checked on a record of the tasks and their results, and never on the policy itself:
 //!
 //! - **Conservation**: every request leaves once; every node of a finished request runs once.
 //! - **Order**: no node starts before its inputs are done.
@@ -26,40 +26,41 @@ pub mod record;
 
 use std::sync::Arc;
 
-use self::case::Case;
-use self::laws::Given;
+use self::case::RandomCase;
+use self::laws::CheckedCase;
+use self::record::CheckedRun;
 use crate::core::backend::Backend;
 use crate::core::cost::CostModel;
 use crate::core::policy::registry::{Settings, Setup};
 use crate::core::workload::model::Model;
 use crate::core::workload::trace::Requests;
 
+/// What a policy guarantees beyond the laws that all policies keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarantees {
     /// The largest batch: nodes of a cell task, or whole requests.
     pub max_batch: u32,
-    /// No worker idles while a request waits and none of its nodes runs. `false` with batch windows.
+    /// Whether no worker idles while a request waits and none of its nodes runs. It is `false` with batch windows.
     pub work_conserving: bool,
-    /// While a subgraph has unfinished tasks, its nodes go to their worker.
+    /// Whether the nodes of a subgraph with unfinished tasks go to the worker of those tasks.
     pub pins: bool,
-    /// No request is faster than its critical path, and no set of workers than its capacity, at the best batch sizes
-    /// ([`crate::core::summary::bounds`]). Nodes must run as cells at the cost table's price.
+    /// Whether no request is faster than its critical path, and no set of workers faster than its capacity, at the best
+    /// batch sizes ([`crate::core::summary::bounds`]). Nodes must run as cells at the cost table's price.
     pub bounded: bool,
-    /// Responses may wait for those of other requests, as with `preserve_ordering` of `triton`.
+    /// Whether responses may wait for those of other requests, as with `preserve_ordering` of `triton`.
     pub holds_back: bool,
-    /// Random workloads.
+    /// The number of random workloads.
     pub cases: u32,
 }
 
 impl Default for Guarantees {
     fn default() -> Self {
-        let (work_conserving, pins, bounded, holds_back) = (true, true, true, false);
         Guarantees {
             max_batch: u32::MAX,
-            work_conserving,
-            pins,
-            bounded,
-            holds_back,
+            work_conserving: true,
+            pins: true,
+            bounded: true,
+            holds_back: false,
             cases: 200,
         }
     }
@@ -71,24 +72,12 @@ impl Default for Guarantees {
 /// On a broken law, naming it and the workload, or if the policy serves no model.
 pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
     let mut served = 0;
-    each_case(policy, guarantees, |number, case, given, setup| {
+    each_case(policy, guarantees, |number, case, checked, setup| {
         served += 1;
         let watched = case.run(policy, setup, true);
-        let broken = laws::check(given, &watched, guarantees).err().or_else(|| {
-            let again = case.run(policy, setup, true);
-            let unwatched = case.run(policy, setup, false);
-            let differs = again.seen != watched.seen
-                || again.recorder.execution.tasks != watched.recorder.execution.tasks;
-            if differs || again.done != watched.done {
-                return Some("repetition: a second run of the same events differs".to_string());
-            }
-            let differs = unwatched.done != watched.done;
-            differs.then(|| {
-                "repetition: the schedule depends on whether the backend asks for the nodes"
-                    .to_string()
-            })
-        });
-        if let Some(law) = broken {
+        let kept = laws::check(checked, &watched, guarantees)
+            .and_then(|()| check_repetition(policy, case, setup, &watched));
+        if let Err(law) = kept {
             panic!(
                 "{policy:?} breaks a law on case {number}: {law}\n{}",
                 case.describe()
@@ -102,8 +91,30 @@ pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
     );
 }
 
+/// Checks that further runs of the same events give the same schedule as `watched`.
+fn check_repetition(
+    policy: &dyn Settings,
+    case: &RandomCase,
+    setup: &Setup<'_>,
+    watched: &CheckedRun,
+) -> Result<(), String> {
+    let again = case.run(policy, setup, true);
+    let same_tasks = again.seen == watched.seen
+        && again.recorder.execution.tasks == watched.recorder.execution.tasks;
+    if !same_tasks || again.done != watched.done {
+        return Err("repetition: a second run of the same events differs".into());
+    }
+    let unwatched = case.run(policy, setup, false);
+    if unwatched.done != watched.done {
+        return Err(
+            "repetition: the schedule depends on whether the backend asks for the nodes".into(),
+        );
+    }
+    Ok(())
+}
+
 /// Checks a backend with its own clock: conservation, order, caps, causality, work and pinning. `on` receives a
-/// workload's model, requests and number of workers, and calls the function with a backend, or skips the workload.
+/// workload's model, requests and number of workers. It calls the function with a backend, or skips the workload.
 ///
 /// # Panics
 /// On a broken law, naming it and the workload, or if no workload was run.
@@ -117,11 +128,11 @@ pub fn check_backend(
         "only simulated devices run operators"
     );
     let mut served = 0;
-    each_case(policy, guarantees, |number, case, given, setup| {
+    each_case(policy, guarantees, |number, case, checked, setup| {
         on(&case.model, &case.requests, case.workers, &mut |backend| {
             served += 1;
             let run = case.run_on(backend, policy, setup, true);
-            if let Err(law) = laws::check_backend(given, &run, guarantees) {
+            if let Err(law) = laws::check_backend(checked, &run, guarantees) {
                 panic!(
                     "a backend breaks a law under {policy:?} on case {number}: {law}\n{}",
                     case.describe()
@@ -132,37 +143,33 @@ pub fn check_backend(
     assert!(served > 0, "none of {} workloads was run", guarantees.cases);
 }
 
+/// Visits all random workloads that the policy serves.
 fn each_case(
     policy: &dyn Settings,
     guarantees: &Guarantees,
-    mut visit: impl FnMut(u32, &Case, &Given<'_>, &Setup<'_>),
+    mut visit: impl FnMut(u32, &RandomCase, &CheckedCase<'_>, &Setup<'_>),
 ) {
     for number in 0..guarantees.cases {
-        let case = Case::draw(number);
-        let Case {
-            model,
-            workers,
-            requests,
-            ..
-        } = &case;
-        let (cells, device, workers) = (model.cell_types(), case.device(), *workers);
+        let case = RandomCase::draw(number);
+        let cells = case.model.cell_types();
+        let device = case.device();
         let costs: Arc<dyn CostModel> = Arc::new(device.clone());
         let setup = Setup {
-            model,
+            model: &case.model,
             cells: &cells,
-            workers,
+            workers: case.workers,
             costs: Some(&costs),
-            longest: Some(requests.longest()),
+            longest: Some(case.requests.longest()),
         };
         if policy.build(&setup).is_ok() {
-            let given = Given {
-                requests,
+            let checked = CheckedCase {
+                requests: &case.requests,
                 cells: &cells,
-                workers,
+                workers: case.workers,
                 device: &device,
                 sizes: policy.batch_sizes(),
             };
-            visit(number, &case, &given, &setup);
+            visit(number, &case, &checked, &setup);
         }
     }
 }

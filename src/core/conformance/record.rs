@@ -2,32 +2,32 @@
 
 use crate::base::units::{Nanos, TaskId};
 use crate::core::backend::Backend;
-use crate::core::backend::watched::{Watched, Watcher};
+use crate::core::backend::watcher::{WatchedBackend, Watcher};
 use crate::core::record::LOST;
 use crate::core::record::full::FullRecord;
 use crate::core::task::{MemberList, Step, Task, TaskRow};
 
-pub struct Record {
+pub struct CheckedRun {
     pub recorder: FullRecord,
-    /// When all nodes of each request were done; [`Nanos::MAX`] if it was not served.
+    /// The instant at which all nodes of each request were done; [`Nanos::MAX`] if it was not served.
     pub done: Vec<Nanos>,
-    /// By task.
-    pub seen: Vec<Seen>,
+    /// What was seen of each task.
+    pub seen: Vec<SeenTask>,
     pub streams: u16,
 }
 
-/// What the recorder does not keep of a task.
+/// The parts of a task that the recorder does not keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenTask {
     pub step_batch: u32,
     pub executed_cells: u64,
     pub useful_cells: u64,
     pub members: Option<MemberList>,
 }
 
-impl Record {
-    /// Of a run that keeps the rows of its tasks. `members`: whether the backend asks for the nodes, which the laws
-    /// need.
+impl CheckedRun {
+    /// The record of a run that keeps the rows of its tasks. `members` says whether the backend asks for the nodes, which
+    /// the laws need.
     ///
     /// # Panics
     /// If a task is not done.
@@ -36,19 +36,17 @@ impl Record {
         members: bool,
         streams: u16,
         serve: impl FnOnce(&mut dyn Backend) -> Result<FullRecord, E>,
-    ) -> Result<Record, E> {
+    ) -> Result<CheckedRun, E> {
         let mut seen = Vec::new();
         let mut see = |_: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
-            let executed_cells = task.steps.iter().map(Step::cells).sum();
-            let (step_batch, useful_cells) = (task.steps[0].batch, task.useful_cells);
-            seen.push(Seen {
-                step_batch,
-                executed_cells,
-                useful_cells,
+            seen.push(SeenTask {
+                step_batch: task.steps[0].batch,
+                executed_cells: task.steps.iter().map(Step::cells).sum(),
+                useful_cells: task.useful_cells,
                 members: members.cloned(),
             });
         };
-        let recorder = serve(&mut Watched {
+        let recorder = serve(&mut WatchedBackend {
             backend,
             watcher: Watcher {
                 members,
@@ -60,7 +58,7 @@ impl Record {
             seen.len(),
             "each task is done"
         );
-        Ok(Record {
+        Ok(CheckedRun {
             done: recorder.finish.clone(),
             recorder,
             seen,
@@ -68,18 +66,17 @@ impl Record {
         })
     }
 
-    pub fn tasks(&self) -> impl Iterator<Item = (&TaskRow, &Seen)> {
+    pub fn tasks(&self) -> impl Iterator<Item = (&TaskRow, &SeenTask)> {
         self.recorder.execution.tasks.iter().zip(&self.seen)
     }
 
     /// Counts requests that the backend failed as served: their tasks ran like those of others.
-    pub fn with_failures(mut self) -> Record {
-        let by_backend = self
-            .recorder
-            .failures
-            .iter()
-            .filter(|(.., reason)| reason != LOST);
-        by_backend.for_each(|(request, at, _)| self.done[request.index()] = *at);
+    pub fn with_failures(mut self) -> CheckedRun {
+        for (request, at, reason) in &self.recorder.failures {
+            if reason != LOST {
+                self.done[request.index()] = *at;
+            }
+        }
         self
     }
 }

@@ -1,13 +1,15 @@
-//! Admission control around any policy: rejects arrivals while too many requests are in the system, against overload.
+//! Admission control around any policy. Against overload, it rejects arrivals while too many requests are in the system.
 
 use super::{Completed, Outcomes, Policy};
 use crate::base::units::Nanos;
 use crate::core::task::Dispatch;
 use crate::core::workload::trace::Request;
 
+/// A policy with a bound on the requests in the system.
 pub struct Admission {
     policy: Box<dyn Policy>,
     bound: u32,
+    /// The number of requests in the system.
     inside: u32,
 }
 
@@ -20,15 +22,16 @@ impl Admission {
         }
     }
 
-    fn counting(
+    /// Lets the policy work, and counts the requests that leave.
+    fn count_leaving(
         &mut self,
         outcomes: &mut Outcomes,
         work: impl FnOnce(&mut dyn Policy, &mut Outcomes),
     ) {
         let before = outcomes.finished.len() + outcomes.rejected.requests.len();
         work(&mut *self.policy, outcomes);
-        let left = outcomes.finished.len() + outcomes.rejected.requests.len() - before;
-        self.inside -= left as u32;
+        let after = outcomes.finished.len() + outcomes.rejected.requests.len();
+        self.inside -= (after - before) as u32;
     }
 }
 
@@ -39,13 +42,13 @@ impl Policy for Admission {
             return;
         }
         self.inside += 1;
-        self.counting(outcomes, |policy, outcomes| {
+        self.count_leaving(outcomes, |policy, outcomes| {
             policy.arrive(request, outcomes)
         });
     }
 
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        self.counting(outcomes, |policy, outcomes| {
+        self.count_leaving(outcomes, |policy, outcomes| {
             policy.complete(completed, outcomes)
         });
     }

@@ -1,7 +1,7 @@
-//! Clockwork (OSDI'20, section 5.3): execution times are known, so a request has a latest start for each batch size, its
-//! strategies. An idle worker takes the strategy with the earliest latest start that is not over: the request with those
-//! that are due next. Larger batches have to start earlier, so they come first. A request is rejected as soon as it can't
-//! end in time even alone, before it takes any of the GPU's time.
+//! Clockwork (OSDI'20, section 5.3): execution times are known, so a request has a latest start for each batch size. These
+//! are its strategies. An idle worker takes the strategy with the earliest latest start that is not over: a request with the
+//! requests that are due next. Larger batches have to start earlier, so they come first. A request is rejected as soon as it
+//! can't end in time even alone, before it takes any of the GPU's time.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub struct Clockwork {
     /// The sizes of batches, ascending from 1.
     #[default(vec![1, 2, 4, 8, 16])]
     pub batch_sizes: Vec<u32>,
-    /// What a batch may take longer than the cost table says.
+    /// The time by which a batch may take longer than the cost table says.
     #[serde(with = "super::values::time_with_unit")]
     pub margin: Nanos,
 }
@@ -31,7 +31,7 @@ impl Settings for Clockwork {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        let Some(largest) = self.batch_sizes.last().filter(|_| self.batch_sizes[0] == 1) else {
+        let (Some(1), Some(largest)) = (self.batch_sizes.first(), self.batch_sizes.last()) else {
             return Err("batch_sizes: must begin with 1, so that each request has a batch".into());
         };
         BatchSizes(Some(self.batch_sizes.clone())).check(&[])?;
@@ -55,37 +55,41 @@ impl Settings for Clockwork {
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
-        self.batch_sizes
-            .last()
-            .map(|largest| Batches::Requests(*largest))
+        let largest = self.batch_sizes.last()?;
+        Some(Batches::Requests(*largest))
     }
 }
 
-/// The members of the strategy with the earliest latest start from now on; of equal ones, the largest.
+/// The members of the strategy with the earliest latest start from now on; of equal ones, the largest strategy.
 fn strategy(queue: &mut DueFirst, batch_sizes: &[u32], now: Nanos) -> Option<Range<usize>> {
-    let (waiting, mut best) = (queue.waiting(), None);
-    for size in batch_sizes
-        .iter()
-        .map(|size| *size as usize)
-        .take_while(|size| *size <= waiting)
-    {
-        let mut in_time = |from: usize| {
-            queue
-                .start_by(from..from + size, 0)
-                .filter(|latest| now <= *latest)
-        };
-        // Of one size, those that are due later may start later, so the first that is in time has to start first.
-        let first = if in_time(0).is_some() {
+    let waiting = queue.waiting();
+    let mut earliest = Nanos::MAX;
+    let mut best = None;
+    for size in batch_sizes.iter().map(|size| *size as usize) {
+        if size > waiting {
+            break;
+        }
+        // Of one size, requests that are due later may start later, so the first that are in time have to start first.
+        let first = if in_time(queue, 0..size, now).is_some() {
             0
         } else {
-            first_in(1..waiting - size + 1, |from| in_time(from).is_some())
+            first_in(1..waiting - size + 1, |from| {
+                in_time(queue, from..from + size, now).is_some()
+            })
         };
-        if first + size <= waiting
-            && let Some(latest) = in_time(first)
-            && best.as_ref().is_none_or(|(other, _)| latest <= *other)
+        let members = first..first + size;
+        if members.end <= waiting
+            && let Some(latest) = in_time(queue, members.clone(), now)
+            && (best.is_none() || latest <= earliest)
         {
-            best = Some((latest, first..first + size));
+            earliest = latest;
+            best = Some(members);
         }
     }
-    best.map(|(_, members)| members)
+    best
+}
+
+/// The latest start of these requests, unless it is over.
+fn in_time(queue: &mut DueFirst, members: Range<usize>, now: Nanos) -> Option<Nanos> {
+    queue.start_by(members, 0).filter(|latest| now <= *latest)
 }

@@ -10,7 +10,7 @@ use crate::base::error::refuse_if;
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ControlLimit {
-    /// The least number of waiting requests for which an idle worker starts (the limit Q).
+    /// The smallest number of waiting requests for which an idle worker starts (the limit Q).
     #[default = 1]
     pub wait_for: u32,
     /// The largest batch.
@@ -33,17 +33,18 @@ impl Settings for ControlLimit {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         setup.require_sequences("control-limit")?;
-        let (wait_for, max_batch) = (self.wait_for, self.max_batch);
+        let ControlLimit {
+            wait_for,
+            max_batch,
+            window,
+        } = *self;
         at_least_1([("wait_for", wait_for), ("max_batch", max_batch)])?;
         refuse_if(wait_for > max_batch, || {
             format!(
                 "wait_for: {wait_for} requests never fit in a batch; at most max_batch ({max_batch})"
             )
         })?;
-        let (window, mut batch) = (self.window, PaddedBatch::default());
-        let arrive = |queue: &mut FirstCome<_>, request: &Request<'_>| {
-            queue.arrive(request.id, Waiting::new(request, Nanos::MAX));
-        };
+        let mut batch = PaddedBatch::default();
         Ok(by_rule(
             FirstCome::new(max_batch),
             arrive,
@@ -52,24 +53,23 @@ impl Settings for ControlLimit {
                 while let Some(oldest) = queue.first()
                     && let Some(worker) = idle.next(dispatch)
                 {
-                    let (expires, is_short) = (
-                        oldest.arrival.saturating_add(window),
-                        queue.len() < wait_for as usize,
-                    );
+                    let expires = oldest.arrival.saturating_add(window);
+                    let is_short = queue.len() < wait_for as usize;
                     if is_short && dispatch.now() < expires {
                         return Some(expires);
                     }
                     let (taken, members) = queue.take(worker);
                     batch.fill(members);
                     dispatch.submit_because(&batch.task(worker), || Reason {
-                    when: match is_short {
-                        true => format!("the oldest had waited for the window ({window})"),
-                        false => {
-                            format!("worker {worker} had nothing to do, and at least {wait_for} waited (wait_for)")
-                        }
-                    },
-                    ..taken.reason()
-                });
+                        when: if is_short {
+                            format!("the oldest had waited for the window ({window})")
+                        } else {
+                            format!(
+                                "worker {worker} had nothing to do, and at least {wait_for} waited (wait_for)"
+                            )
+                        },
+                        ..taken.reason()
+                    });
                 }
                 None
             },
@@ -79,4 +79,8 @@ impl Settings for ControlLimit {
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
         Some(Batches::Requests(self.max_batch))
     }
+}
+
+fn arrive(queue: &mut FirstCome<Waiting>, request: &Request<'_>) {
+    queue.arrive(request.id, Waiting::new(request, Nanos::MAX));
 }

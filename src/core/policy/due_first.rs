@@ -8,19 +8,19 @@ use super::prelude::*;
 use super::whole::{PaddedBatch, Waiting};
 use crate::core::cost::CostModel;
 
-/// Sequences that wait, the earliest deadline first; of equal ones, the earliest arrival. Those without a deadline come
-/// last. Batches are padded to their longest member.
+/// Sequences that wait, the earliest deadline first, and of equal deadlines the earliest arrival. Sequences without a
+/// deadline come last. Batches are padded to their longest member.
 pub struct DueFirst {
     max_batch: usize,
     margin: Nanos,
     costs: Arc<dyn CostModel>,
-    /// Each is due the margin before its deadline.
+    /// The requests that wait. Each is due the margin before its deadline.
     waiting: VecDeque<Waiting>,
     batch: PaddedBatch,
 }
 
 impl DueFirst {
-    /// For batches of at most `max_batch`, which end the margin before the earliest deadline of their members.
+    /// An empty queue for batches of at most `max_batch`, which end the margin before the earliest deadline of their members.
     pub fn new(
         who: &str,
         max_batch: u32,
@@ -35,20 +35,20 @@ impl DueFirst {
                  (device.roofline)"
             )
         })?;
-        let (waiting, batch) = (VecDeque::new(), PaddedBatch::default());
         Ok(DueFirst {
             max_batch: max_batch as usize,
             margin,
             costs,
-            waiting,
-            batch,
+            waiting: VecDeque::new(),
+            batch: PaddedBatch::default(),
         })
     }
 
     pub fn arrive(&mut self, request: &Request<'_>) {
-        let due = request.deadline.map_or(Nanos::MAX, |deadline| {
-            deadline.saturating_since(self.margin)
-        });
+        let due = match request.deadline {
+            Some(deadline) => deadline.saturating_since(self.margin),
+            None => Nanos::MAX,
+        };
         let place = self.waiting.partition_point(|other| other.due <= due);
         self.waiting.insert(place, Waiting::new(request, due));
     }
@@ -58,19 +58,20 @@ impl DueFirst {
         self.waiting.len().min(self.max_batch)
     }
 
+    /// The number of requests that wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// The largest batch of the first requests that ends in time if it starts now. Larger batches take longer.
     pub fn largest_in_time(&mut self, now: Nanos) -> usize {
-        first_in(1..self.most() + 1, |size| {
+        let first_late = first_in(1..self.most() + 1, |size| {
             self.start_by(0..size, 0).is_none_or(|latest| latest < now)
-        }) - 1
+        });
+        first_late - 1
     }
 
-    /// When these requests, with `more` like the longest of them, have to start at the latest; `None` if they can't end in
-    /// time.
+    /// The latest start of these requests, with `more` like the longest of them; `None` if they can't end in time.
     pub fn start_by(&mut self, members: Range<usize>, more: u32) -> Option<Nanos> {
         let due = self.waiting[members.start].due;
         if due == Nanos::MAX {
@@ -78,11 +79,11 @@ impl DueFirst {
         }
         self.batch.fill(self.waiting.range(members));
         let time = self.batch.time(more, &*self.costs);
-        (time <= due).then(|| due - time)
+        if time <= due { Some(due - time) } else { None }
     }
 
-    /// Until when one more request, like the longest of the first `size`, could join them in time. Zero if the batch is
-    /// full, others wait already, or there is no deadline.
+    /// The instant until which one more request, like the longest of the first `size`, could join them in time. It is zero
+    /// if the batch is full, if others wait already, or if there is no deadline.
     pub fn grows_until(&mut self, size: usize) -> Nanos {
         if size < self.waiting.len() || size == self.max_batch || self.waiting[0].due == Nanos::MAX
         {
@@ -99,7 +100,8 @@ impl DueFirst {
         dispatch: &mut Dispatch<'_>,
         rule: &str,
     ) {
-        let (size, before) = (members.len(), self.waiting.len());
+        let size = members.len();
+        let before = self.waiting.len();
         self.batch.fill(self.waiting.drain(members));
         dispatch.submit_because(&self.batch.task(worker), || Reason {
             what: "the requests with the earliest deadlines that are still to be met".into(),
@@ -117,9 +119,8 @@ impl DueFirst {
     ) -> Option<Range<usize>> {
         while let Some(first) = self.waiting.front().map(|waiting| waiting.request) {
             let members = 0..window.min(self.most());
-            if self
-                .start_by(members.clone(), 0)
-                .is_some_and(|latest| dispatch.now() <= latest)
+            if let Some(latest) = self.start_by(members.clone(), 0)
+                && dispatch.now() <= latest
             {
                 return Some(members);
             }
@@ -129,27 +130,28 @@ impl DueFirst {
         None
     }
 
-    /// Rejects those that can't end in time even in a batch of one.
+    /// Rejects the requests that can't end in time even in a batch of one.
     pub fn reject_late(&mut self, dispatch: &mut Dispatch<'_>) {
         self.drop_early(1, dispatch);
     }
 
-    /// When [`DueFirst::reject_late`] has to look again.
+    /// The instant at which [`DueFirst::reject_late`] has to look again.
     pub fn next_late(&mut self) -> Option<Nanos> {
         self.waiting.front()?;
-        self.start_by(0..1, 0)
-            .map(|latest| latest.saturating_add(Nanos(1)))
+        let latest = self.start_by(0..1, 0)?;
+        Some(latest.saturating_add(Nanos(1)))
     }
 }
 
-/// The first number of a range for which it holds, if it holds for all after that; the end of the range if for none. If it
-/// does not hold for all after the first, it may be any number of the range.
+/// The first number of a range for which `holds` is true, if it is true for all numbers after that; the end of the range if it
+/// is true for none. Otherwise any number of the range may be returned.
 pub fn first_in(mut range: Range<usize>, mut holds: impl FnMut(usize) -> bool) -> usize {
     while !range.is_empty() {
         let middle = (range.start + range.end) / 2;
-        match holds(middle) {
-            true => range.end = middle,
-            false => range.start = middle + 1,
+        if holds(middle) {
+            range.end = middle;
+        } else {
+            range.start = middle + 1;
         }
     }
     range.start

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::merged::{Counts, Levels};
+use super::merged::{DepthCounts, Levels};
 use super::prelude::*;
 use super::values::share;
 use super::whole::FirstCome;
@@ -21,13 +21,13 @@ use crate::core::workload::row_names::{COPY, EMPTY};
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fold {
-    /// Requests in a batch; a level may have more cells.
+    /// The largest number of requests in a batch. A level may have more cells.
     #[default = 64]
     pub max_batch: u32,
     /// The host's time for each node. In a real run it only decides when the host could begin the next batch.
     #[serde(deserialize_with = "crate::base::units::nanos_or_time")]
     pub construct_ns: Nanos,
-    /// The share of that time that may overlap with the previous batch; 0: no batch is built ahead.
+    /// The share of that time that may overlap with the previous batch. With 0 no batch is built ahead.
     #[default = 1.0]
     pub overlap: f64,
     /// Whether copies to the next level cost time.
@@ -143,10 +143,9 @@ impl Policy for FoldPolicy {
     }
 
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        completed
-            .requests
-            .iter()
-            .for_each(|request| outcomes.finish(*request));
+        for request in completed.requests {
+            outcomes.finish(*request);
+        }
         let host = &mut self.hosts[completed.worker.index()];
         if let Some(during) = host.waiting.take() {
             host.free = host.free.max(completed.finish).saturating_add(during);
@@ -164,7 +163,10 @@ impl Policy for FoldPolicy {
                 if unfinished == 0 || free <= dispatch.now() {
                     self.send(worker, dispatch);
                 } else {
-                    self.wake = Some(self.wake.map_or(free, |wake| wake.min(free)));
+                    self.wake = match self.wake {
+                        Some(wake) => Some(wake.min(free)),
+                        None => Some(free),
+                    };
                 }
             }
         }
@@ -183,14 +185,14 @@ impl Policy for FoldPolicy {
 struct LevelBatch {
     levels: Levels,
     /// The results that are copied to the next level, counted by level.
-    copied: Counts,
+    copied: DepthCounts,
 }
 
 impl LevelBatch {
     fn new(cells: usize) -> Self {
         LevelBatch {
             levels: Levels::new(cells),
-            copied: Counts::default(),
+            copied: DepthCounts::default(),
         }
     }
 
@@ -199,6 +201,7 @@ impl LevelBatch {
         self.copied.clear();
     }
 
+    /// Merges a graph.
     fn add(&mut self, graph: &CellGraph) {
         self.levels.add(graph);
         match graph {
@@ -226,7 +229,7 @@ impl LevelBatch {
 
     /// The number of results that each level's copying hands to the next.
     fn copies(&self) -> impl Iterator<Item = u32> {
-        (0..self.levels.depths()).scan(0, |count, depth| {
+        (0..self.levels.depths()).scan(0, move |count, depth| {
             *count += self.copied.change(depth);
             Some(*count as u32)
         })
@@ -292,6 +295,14 @@ mod tests {
             .unwrap()
     }
 
+    fn chain(cell: u16, length: u32) -> Run {
+        Run {
+            cell: CellId(cell),
+            length,
+            input: 0,
+        }
+    }
+
     #[test]
     fn leaves_stand_together_and_shallow_arguments_are_handed_on() {
         let (steps, copies, empty) = loop_of(&[tree("4 4 5 5 0")]);
@@ -322,11 +333,6 @@ mod tests {
 
     #[test]
     fn chains_end_at_their_own_level_and_need_no_copies_before() {
-        let chain = |cell, length| Run {
-            cell: CellId(cell),
-            length,
-            input: 0,
-        };
         let two = CellGraph::chains([chain(1, 1), chain(0, 2)]);
         let (steps, copies, empty) = loop_of(&[two, CellGraph::chains([chain(1, 4), chain(0, 1)])]);
         assert_eq!(
@@ -364,7 +370,8 @@ mod tests {
 
     #[test]
     fn overlap_must_be_a_share() {
-        let (model, cells) = (Model::TreeLstm, Model::TreeLstm.cell_types());
+        let model = Model::TreeLstm;
+        let cells = model.cell_types();
         let setup = Setup {
             model: &model,
             cells: &cells,

@@ -12,6 +12,7 @@ use super::whole::{Taken, one_by_one};
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ideal {
+    /// The largest number of requests in a batch.
     #[default = 64]
     pub max_batch: u32,
 }
@@ -26,14 +27,12 @@ impl Settings for Ideal {
 
     fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_batch", self.max_batch)])?;
-        let (max_batch, requests) = (self.max_batch as usize, Vec::new());
-        let (lines, waiting, heads) = (HashMap::new(), Vec::new(), BTreeMap::new());
         Ok(Box::new(IdealPolicy {
-            max_batch,
-            lines,
-            waiting,
-            heads,
-            requests,
+            max_batch: self.max_batch as usize,
+            line_of: HashMap::new(),
+            lines: Vec::new(),
+            heads: BTreeMap::new(),
+            requests: Vec::new(),
         }))
     }
 
@@ -44,23 +43,32 @@ impl Settings for Ideal {
 
 struct IdealPolicy {
     max_batch: usize,
-    /// Looked up, never iterated.
-    lines: HashMap<CellGraph, usize>,
-    /// By line, the steps of its graph and the requests that wait.
-    waiting: Vec<(Vec<Step>, VecDeque<RequestId>)>,
+    /// The line of each graph. It is looked up, and never iterated over.
+    line_of: HashMap<CellGraph, usize>,
+    lines: Vec<EqualRequests>,
     /// The lines by their first request.
     heads: BTreeMap<RequestId, usize>,
+    /// The requests of the last batch.
     requests: Vec<RequestId>,
+}
+
+/// Requests with the same graph.
+struct EqualRequests {
+    steps: Vec<Step>,
+    waiting: VecDeque<RequestId>,
 }
 
 impl Policy for IdealPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        let line = *self.lines.entry(request.graph.clone()).or_insert_with(|| {
-            self.waiting
-                .push((one_by_one(request.graph, 1), VecDeque::new()));
-            self.waiting.len() - 1
+        let known = self.line_of.entry(request.graph.clone());
+        let line = *known.or_insert_with(|| {
+            self.lines.push(EqualRequests {
+                steps: one_by_one(request.graph, 1),
+                waiting: VecDeque::new(),
+            });
+            self.lines.len() - 1
         });
-        let (_, waiting) = &mut self.waiting[line];
+        let waiting = &mut self.lines[line].waiting;
         if waiting.is_empty() {
             self.heads.insert(request.id, line);
         }
@@ -73,14 +81,16 @@ impl Policy for IdealPolicy {
             let Some((_, line)) = self.heads.pop_first() else {
                 return;
             };
-            let (steps, waiting) = &mut self.waiting[line];
+            let EqualRequests { steps, waiting } = &mut self.lines[line];
             let size = waiting.len().min(self.max_batch);
             self.requests.clear();
             self.requests.extend(waiting.drain(..size));
             if let Some(head) = waiting.front() {
                 self.heads.insert(*head, line);
             }
-            steps.iter_mut().for_each(|step| step.batch = size as u32);
+            for step in steps.iter_mut() {
+                step.batch = size as u32;
+            }
             let task = Task::unpadded(worker, steps, &self.requests);
             let taken = Taken {
                 worker,

@@ -4,8 +4,8 @@
 //!
 //! "The graph rewriting can be cached and stored for next forward pass" (section 4.3). A forward pass is that of a scope,
 //! so the key of the cache is the graph of all its requests in their order: each node's class (cell type, number of
-//! input cells, input size) and the nodes that take its state. A scope whose graph was met before costs a look-up for
-//! each request, which recognises it; other scopes cost a look-up for each node.
+//! input cells, input size) and the nodes that take its state. A scope whose graph is known costs a look-up for each
+//! request, which recognises it. Other scopes cost a look-up for each node.
 //!
 //! | granularity | nodes of one slot have |
 //! | --- | --- |
@@ -14,7 +14,7 @@
 //! | operator | one depth, kind, weights, shape, layout and input result |
 //! | kernel | the same; a product with a bias is two nodes |
 
-use super::operators::{Evaluation, Lists, by_depth};
+use super::operators::{Evaluation, ListLevel, by_depth};
 use super::prelude::*;
 use super::whole::{Taken, first_come, graph, one_by_one};
 use crate::core::task::ExtraTime;
@@ -26,9 +26,10 @@ use crate::core::workload::shape::Shape;
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Jit {
+    /// The nodes of the look-up table.
     #[default(Granularity::Cell)]
     pub granularity: Granularity,
-    /// Requests in a scope.
+    /// The largest number of requests in a scope.
     #[default = 256]
     pub max_batch: u32,
     /// The host's time for a look-up. The paper gives none; the default is DyNet's `merge_ns`.
@@ -40,14 +41,15 @@ pub struct Jit {
     pub cache: bool,
 }
 
+/// The nodes of the look-up table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Granularity {
     Graph,
-    /// Cells: the paper's "subgraph".
+    /// Cells, the paper's "subgraphs".
     Cell,
     Operator,
-    /// Operators; a bias is apart from its product.
+    /// Operators, with a bias apart from its product.
     Kernel,
 }
 
@@ -60,7 +62,8 @@ impl Settings for Jit {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        let (look_up, cache) = (self.analysis_ns, self.cache);
+        let look_up = self.analysis_ns;
+        let cache = self.cache;
         // With equal sizes everywhere, equality of operators does not depend on them.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         let mut evaluation = match self.granularity {
@@ -74,37 +77,36 @@ impl Settings for Jit {
                 );
             }
             Granularity::Cell => {
-                Evaluation::new(&whole_cells(setup.cells.len()), key, Lists::Cells)
+                Evaluation::new(&whole_cells(setup.cells.len()), key, ListLevel::Cells)
             }
-            Granularity::Operator => Evaluation::new(&catalogue.operators, key, Lists::Operators),
-            Granularity::Kernel => Evaluation::new(&catalogue.kernels, key, Lists::Kernels),
+            Granularity::Operator => {
+                Evaluation::new(&catalogue.operators, key, ListLevel::Operators)
+            }
+            Granularity::Kernel => Evaluation::new(&catalogue.kernels, key, ListLevel::Kernels),
         };
         first_come(self.max_batch, graph, move |taken, graphs, dispatch| {
-            let (evaluated, known) = match cache {
-                true => evaluation.recall(graphs.collect(), by_depth),
-                false => (evaluation.evaluate(graphs, by_depth), false),
+            let (evaluated, known) = if cache {
+                evaluation.recall(graphs.collect(), by_depth)
+            } else {
+                (evaluation.evaluate(graphs, by_depth), false)
             };
-            let (nodes, slots) = (evaluated.operators, evaluated.launches);
+            let nodes = evaluated.operators;
+            let slots = evaluated.launches;
             let look_ups = if known {
                 taken.requests.len() as u64
             } else {
                 nodes
             };
-            dispatch.submit_because(
-                &evaluated.task(taken, look_up.saturating_mul(look_ups)),
-                || Reason {
-                    what: match known {
-                        true => format!(
-                            "a batching scope whose graph is known: {nodes} nodes in {slots} slots"
-                        ),
-                        false => {
-                            format!("a batching scope: {nodes} nodes looked up, in {slots} slots")
-                        }
-                    },
-                    size: taken.size_of_evaluation(),
-                    when: when(taken),
+            let task = evaluated.task(taken, look_up.saturating_mul(look_ups));
+            dispatch.submit_because(&task, || Reason {
+                what: if known {
+                    format!("a batching scope whose graph is known: {nodes} nodes in {slots} slots")
+                } else {
+                    format!("a batching scope: {nodes} nodes looked up, in {slots} slots")
                 },
-            );
+                size: taken.size_of_evaluation(),
+                when: when(taken),
+            });
         })
     }
 
@@ -120,9 +122,11 @@ impl Settings for Jit {
     }
 }
 
+/// Lists of one operator for each cell type, which stands for the whole cell.
 fn whole_cells(cells: usize) -> Vec<OperatorList> {
-    (0..cells as u16)
-        .map(|cell| OperatorList {
+    let mut lists = Vec::new();
+    for cell in 0..cells as u16 {
+        lists.push(OperatorList {
             operators: vec![Operator {
                 name: cell.to_string(),
                 kind: OperatorKind::Opaque,
@@ -131,13 +135,14 @@ fn whole_cells(cells: usize) -> Vec<OperatorList> {
                 shape: [1, 1],
             }],
             ids: vec![CellId(cell)],
-        })
-        .collect()
+        });
+    }
+    lists
 }
 
-/// A slot's key without the depth. Operators of one name take the same result.
+/// The key of a slot without the depth. Operators of one name take the same result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct SlotKey {
     kind: OperatorKind,
     name: String,
     shape: [u32; 2],
@@ -145,19 +150,17 @@ struct Key {
     input: u32,
 }
 
-fn key(operator: &Operator, before: u32, input: u32) -> Option<Key> {
-    let Operator {
-        kind, name, shape, ..
-    } = operator.clone();
-    Some(Key {
-        kind,
-        name,
-        shape,
+fn key(operator: &Operator, before: u32, input: u32) -> Option<SlotKey> {
+    Some(SlotKey {
+        kind: operator.kind.clone(),
+        name: operator.name.clone(),
+        shape: operator.shape,
         layout: operator.layout(before),
         input,
     })
 }
 
+/// Submits a task for each shape in a scope.
 fn submit_graphs(
     taken: Taken<'_>,
     requests: impl Iterator<Item = (Shape, CellGraph)>,
@@ -197,9 +200,10 @@ fn submit_graphs(
 }
 
 fn when(taken: Taken<'_>) -> String {
-    let (worker, waiting) = (taken.worker, taken.waiting());
     format!(
-        "worker {worker} had nothing left to do and opened a scope, with {waiting} requests waiting"
+        "worker {} had nothing left to do and opened a scope, with {} requests waiting",
+        taken.worker,
+        taken.waiting()
     )
 }
 
@@ -208,8 +212,8 @@ mod tests {
     use super::*;
     use crate::core::conformance::{Guarantees, check};
     use crate::core::policy::operators;
-    use crate::core::policy::operators::batch::Batch;
-    use crate::core::policy::operators::classes::Classes;
+    use crate::core::policy::operators::batch::GraphBatch;
+    use crate::core::policy::operators::classes::NodeClasses;
     use crate::core::workload::model::{CellType, Model, Unfolder};
 
     const ALL: [Granularity; 4] = [
@@ -219,35 +223,37 @@ mod tests {
         Granularity::Kernel,
     ];
 
+    /// The number of nodes in a table, and the names and batches of its slots in order.
     fn table(granularity: Granularity, model: &str, shapes: &[&str]) -> (u64, Vec<(String, u32)>) {
         let model = Model::parse(model).unwrap();
         let catalogue = Catalogue::new(&model, &Sizes::square(8));
         let mut classes = match granularity {
-            Granularity::Operator => Classes::new(&catalogue.operators, key),
-            Granularity::Kernel => Classes::new(&catalogue.kernels, key),
-            _ => Classes::new(&whole_cells(model.cell_types().len()), key),
+            Granularity::Operator => NodeClasses::new(&catalogue.operators, key),
+            Granularity::Kernel => NodeClasses::new(&catalogue.kernels, key),
+            _ => NodeClasses::new(&whole_cells(model.cell_types().len()), key),
         };
         let names: Vec<CellType> = model
             .cell_types()
             .into_iter()
             .chain(catalogue.types())
             .collect();
-        let (mut batch, mut unfolder) = (Batch::default(), Unfolder::new(&model));
-        let shapes: Vec<Shape> = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
-        shapes
-            .iter()
-            .for_each(|shape| batch.add(&unfolder.unfold(shape).unwrap(), &mut classes));
-        let mut steps = Vec::new();
-        let ordered = by_depth(&batch, &classes);
-        let nodes = ordered.operators;
-        operators::steps(&ordered.launches, classes.keyed(), &mut steps);
-        let step = |step: &Step| {
-            vec![(names[step.cell.index()].name.clone(), step.batch); step.times as usize]
-        };
-        (nodes, steps.iter().flat_map(step).collect())
+        let mut batch = GraphBatch::default();
+        let mut unfolder = Unfolder::new(&model);
+        for shape in shapes {
+            let graph = unfolder.unfold(&shape.parse().unwrap()).unwrap();
+            batch.add(&graph, &mut classes);
+        }
+        let schedule = by_depth(&batch, &classes);
+        let mut slots = Vec::new();
+        for step in operators::steps_of(&schedule.launches, classes.keyed()) {
+            for _ in 0..step.times {
+                slots.push((names[step.cell.index()].name.clone(), step.batch));
+            }
+        }
+        (schedule.operators, slots)
     }
 
-    fn named(steps: &[(String, u32)]) -> Vec<(&str, u32)> {
+    fn borrow_names(steps: &[(String, u32)]) -> Vec<(&str, u32)> {
         steps
             .iter()
             .map(|(name, batch)| (name.as_str(), *batch))
@@ -265,7 +271,7 @@ mod tests {
         assert_eq!(nodes, 10);
         // Leaves; nodes over leaves with two children and with one; roots with one child and with two.
         assert_eq!(
-            named(&steps),
+            borrow_names(&steps),
             [
                 ("leaf", 5),
                 ("internal", 1),
@@ -285,7 +291,7 @@ mod tests {
         );
         assert_eq!(nodes, 6);
         assert_eq!(
-            named(&steps),
+            borrow_names(&steps),
             [
                 ("encoder", 2),
                 ("encoder", 1),

@@ -1,7 +1,7 @@
 //! Late Batching: cellular batching with ahead-of-time scheduling (AISys'17, section 3).
 //!
-//! A device executes blocks in the order of pushing, so the driver forms the next block while one runs. A queued block
-//! is closed; new requests join the next one. Workers with the fewest unfinished blocks come first, so that none idles
+//! A device executes blocks in the order of pushing, so the next block is formed while one runs. A queued block is closed,
+//! and new requests join the next one. Workers with the smallest number of unfinished blocks come first, so that none idles
 //! while another looks ahead. A chain stays on a worker while it has unfinished blocks of the cell type.
 
 use super::cellular::core::Core;
@@ -16,11 +16,11 @@ pub struct Late {
     /// The largest block.
     #[default(PerCell::All(512))]
     pub max_batch: PerCell,
-    /// The smallest block formed while another is unfinished.
+    /// The smallest block that is formed while another is unfinished.
     #[default(PerCell::All(1))]
     pub min_batch: PerCell,
     pub batch_sizes: BatchSizes,
-    /// Queued blocks of a device besides the running one.
+    /// The number of queued blocks of a device in addition to the running one.
     #[default = 1]
     pub lookahead: u32,
 }
@@ -34,16 +34,12 @@ impl Settings for Late {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        Ok(Box::new(Core::new(
-            Algorithm1,
-            &self.cellular(),
-            self.lookahead,
-            setup,
-        )?))
+        let policy = Core::new(Algorithm1, &self.as_cellular(), self.lookahead, setup)?;
+        Ok(Box::new(policy))
     }
 
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
-        self.cellular().largest_batches(setup)
+        self.as_cellular().largest_batches(setup)
     }
 
     fn batch_sizes(&self) -> &[u32] {
@@ -52,19 +48,13 @@ impl Settings for Late {
 }
 
 impl Late {
-    /// One block for each decision.
-    fn cellular(&self) -> Cellular {
-        let Late {
-            max_batch,
-            min_batch,
-            batch_sizes,
-            ..
-        } = self.clone();
+    /// Cellular batching that forms one block in each decision.
+    fn as_cellular(&self) -> Cellular {
         Cellular {
             max_tasks: 1,
-            max_batch,
-            min_batch,
-            batch_sizes,
+            max_batch: self.max_batch.clone(),
+            min_batch: self.min_batch.clone(),
+            batch_sizes: self.batch_sizes.clone(),
             chunk: 1,
         }
     }

@@ -8,16 +8,17 @@ use super::whole::{first_come, graph};
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Merged {
-    #[default(Granularity::Cell)]
-    pub granularity: Granularity,
-    /// Requests in a batch; a level may have more cells.
+    #[default(MergeGranularity::Cell)]
+    pub granularity: MergeGranularity,
+    /// The largest number of requests in a batch. A level may have more cells.
     #[default = 64]
     pub max_batch: u32,
 }
 
+/// The nodes that are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Granularity {
+pub enum MergeGranularity {
     Cell,
 }
 
@@ -33,11 +34,12 @@ impl Settings for Merged {
         let mut levels = Levels::new(setup.cells.len());
         first_come(self.max_batch, graph, move |taken, graphs, dispatch| {
             levels.clear();
-            graphs.for_each(|graph| levels.add(&graph));
+            for graph in graphs {
+                levels.add(&graph);
+            }
             levels.build_steps();
-            let useful_cells = levels.useful;
             let task =
-                Task::whole_requests(taken.worker, levels.steps(), taken.requests, useful_cells);
+                Task::whole_requests(taken.worker, levels.steps(), taken.requests, levels.useful);
             dispatch.submit_because(&task, || taken.reason());
         })
     }
@@ -47,20 +49,20 @@ impl Settings for Merged {
     }
 }
 
-/// Nodes by cell type and depth; nodes without inputs have depth 0.
+/// The nodes of graphs by cell type and depth. Nodes without inputs have depth 0.
 pub struct Levels {
-    by_cell: Vec<Counts>,
+    by_cell: Vec<DepthCounts>,
+    /// The largest input size of each cell type.
     largest_input: Vec<u32>,
-    /// Weighted by input size as in [`Step::cells`].
+    /// The number of useful cells, weighted by input size as in [`Step::cells`].
     pub useful: u64,
     steps: Vec<Step>,
 }
 
 impl Levels {
     pub fn new(cells: usize) -> Self {
-        let by_cell = (0..cells).map(|_| Counts::default()).collect();
         Levels {
-            by_cell,
+            by_cell: vec![DepthCounts::default(); cells],
             largest_input: vec![0; cells],
             useful: 0,
             steps: Vec::new(),
@@ -68,7 +70,9 @@ impl Levels {
     }
 
     pub fn clear(&mut self) {
-        self.by_cell.iter_mut().for_each(Counts::clear);
+        for counts in &mut self.by_cell {
+            counts.clear();
+        }
         self.largest_input.fill(0);
         self.useful = 0;
     }
@@ -94,12 +98,15 @@ impl Levels {
         }
     }
 
+    /// The number of cell types.
     pub fn cells(&self) -> usize {
         self.by_cell.len()
     }
 
+    /// The number of levels.
     pub fn depths(&self) -> u32 {
-        self.by_cell.iter().map(Counts::depths).max().unwrap_or(0)
+        let depths = self.by_cell.iter().map(DepthCounts::depths);
+        depths.max().unwrap_or(0)
     }
 
     /// The steps of all cells, as [`Levels::build_steps`] has listed them.
@@ -135,23 +142,25 @@ impl Levels {
     }
 }
 
-#[derive(Debug, Default)]
-pub struct Counts {
-    /// A chain of any length is two entries.
+/// The number of nodes at each depth.
+#[derive(Clone, Debug, Default)]
+pub struct DepthCounts {
+    /// The change of the number from one depth to the next. A chain of any length is two entries.
     change: Vec<i64>,
 }
 
-impl Counts {
+impl DepthCounts {
     pub fn clear(&mut self) {
         self.change.clear();
     }
 
+    /// Counts a node at `length` depths from this one on.
     pub fn add(&mut self, depth: u32, length: u32) {
         self.begin(depth);
         *self.at(depth + length) -= 1;
     }
 
-    /// Counts at this depth and all after it.
+    /// Counts a node at this depth and at all later ones.
     pub fn begin(&mut self, depth: u32) {
         *self.at(depth) += 1;
     }
@@ -164,6 +173,7 @@ impl Counts {
         &mut self.change[place]
     }
 
+    /// The change of the number at this depth.
     pub fn change(&self, depth: u32) -> i64 {
         self.change.get(depth as usize).copied().unwrap_or(0)
     }
@@ -178,14 +188,17 @@ mod tests {
     use super::*;
     use crate::core::workload::cell_graph::Run;
 
-    #[test]
-    fn chains_are_grouped_by_depth() {
-        let mut levels = Levels::new(2);
-        let run = |cell, length| Run {
+    fn run(cell: u16, length: u32) -> Run {
+        Run {
             cell: CellId(cell),
             length,
             input: 0,
-        };
+        }
+    }
+
+    #[test]
+    fn chains_are_grouped_by_depth() {
+        let mut levels = Levels::new(2);
         levels.add(&CellGraph::chains([run(1, 1), run(0, 2)]));
         levels.add(&CellGraph::chains([run(1, 3), run(0, 1)]));
         levels.build_steps();

@@ -1,10 +1,10 @@
 //! Batching policies.
 //!
-//! A policy is told of arrivals and completions and submits batched tasks through [`Dispatch`]. It reads no clock,
-//! draws no unseeded random number and iterates no hash map: the same events give the same tasks on every backend.
+//! A policy receives arrivals and completions, and submits batched tasks through [`Dispatch`]. It reads no clock, draws no
+//! unseeded random number and iterates over no hash map, so the same events give the same tasks on every backend.
 
 pub mod admission;
-pub mod closed;
+pub mod closed_batches;
 pub mod due_first;
 pub mod registry;
 pub mod sequences;
@@ -57,28 +57,28 @@ pub trait Policy {
 
     /// A task is done: finish complete requests. The default finishes all requests of the task.
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        completed
-            .requests
-            .iter()
-            .for_each(|request| outcomes.finish(*request));
+        for request in completed.requests {
+            outcomes.finish(*request);
+        }
     }
 
-    /// Submits tasks, and may reject requests. Called once for each instant, after all its events. Offer idle workers
-    /// work in the order of their numbers.
+    /// Submits tasks, and may reject requests. The engine calls it once for each instant, after all its events. Idle workers
+    /// should get work in the order of their numbers.
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>);
 
-    /// When [`Policy::schedule`] must be called even without events. Asked after each `schedule`; ignored if not in the
-    /// future.
+    /// The instant at which [`Policy::schedule`] must be called even without events. The engine asks after each `schedule`,
+    /// and ignores an instant that is not in the future.
     fn wake_at(&self) -> Option<Nanos> {
         None
     }
 
-    /// Whether it also submits to workers with unfinished tasks.
+    /// Whether the policy also submits to workers with unfinished tasks.
     fn works_ahead(&self) -> bool {
         false
     }
 }
 
+/// A task that is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Completed<'a> {
     pub task: TaskId,
@@ -86,12 +86,14 @@ pub struct Completed<'a> {
     pub stream: StreamId,
     pub start: Nanos,
     pub finish: Nanos,
-    /// In the order of submission.
+    /// The requests of the task, in the order of its submission.
     pub requests: &'a [RequestId],
-    /// Of a language model: the sequences whose last token the task has generated. A policy learns an output's length only by this.
+    /// The sequences of a language model whose last token the task has generated. A policy learns an output's length only
+    /// by this.
     pub ended: &'a [RequestId],
 }
 
+/// The requests that leave.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     pub(crate) finished: Vec<RequestId>,
@@ -103,12 +105,12 @@ impl Outcomes {
         self.finished.is_empty() && self.rejected.requests.is_empty()
     }
 
-    /// All its nodes must have completed.
+    /// Lets a request leave, all of whose nodes must have completed.
     pub fn finish(&mut self, request: RequestId) {
         self.finished.push(request);
     }
 
-    /// Leaves unserved. It must not be submitted or finished afterwards.
+    /// Makes a request leave unserved. It must not be submitted or finished afterwards.
     pub fn reject(&mut self, request: RequestId) {
         self.rejected.requests.push(request);
     }

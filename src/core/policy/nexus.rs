@@ -1,5 +1,5 @@
 //! Nexus's early drop (SOSP'19, section 6.3): a window as long as the planned batch slides over the queue. It stops at the
-//! first request that can wait for the whole window to run; those before it are dropped, because a batch small enough for
+//! first request that can wait for the whole window to run. Earlier requests are dropped, because a batch small enough for
 //! them would lower the throughput.
 
 use super::due_first::DueFirst;
@@ -13,7 +13,7 @@ pub struct Nexus {
     /// The length of the window: the batch that the workers are planned for.
     #[default = 16]
     pub max_batch: u32,
-    /// What a batch may take longer than the cost table says.
+    /// The time by which a batch may take longer than the cost table says.
     #[serde(with = "super::values::time_with_unit")]
     pub margin: Nanos,
 }

@@ -4,13 +4,13 @@
 //! members together, and attention reads each member's own keys and values.
 
 use super::prelude::*;
-use super::sequences::{Continuous, Memory};
+use super::sequences::{Continuous, KvMemory};
 
 /// `kind = "orca"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Orca {
-    /// The most sequences of an iteration.
+    /// The largest number of sequences in an iteration.
     #[default = 256]
     pub max_batch: u32,
     /// The longest sequence, prompt and output, for which each request has memory.
@@ -27,7 +27,7 @@ impl Settings for Orca {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        let memory = Memory::new("orca", setup, 1, Some(self.max_length));
+        let memory = KvMemory::new("orca", setup, 1, Some(self.max_length));
         let policy = Continuous::new(setup, self.max_batch, 0.0, memory, |iteration| {
             iteration.decode();
             while iteration.feed(u64::MAX) {}

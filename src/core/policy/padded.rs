@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::closed::{self, ClosedBatches, Version};
+use super::closed_batches::{self, ClosedBatches, Version};
 use super::prelude::*;
 use super::whole::{PaddedBatch, Waiting};
 use crate::base::error::refuse_if;
@@ -18,48 +18,50 @@ use crate::core::workload::model::Model;
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Padded {
-    /// Bucket *i* takes lengths `i · width + 1` to `(i + 1) · width`.
+    /// The width of a bucket: bucket *i* takes lengths `i · width + 1` to `(i + 1) · width`.
     #[default = 10]
     pub bucket_width: u32,
-    /// Requests in a batch.
+    /// The largest number of requests in a batch.
     #[default = 512]
     pub max_batch: u32,
-    /// The last bucket ends at the longest request of the trace or of the dataset.
+    /// The length to which batches are padded. The last bucket ends at the longest request of the trace or of the dataset.
     #[default(PadTo::Bucket)]
     pub pad_to: PadTo,
     #[default(Turn::Bucket)]
     pub turn: Turn,
-    /// How long a bucket's oldest request may wait for a full batch.
+    /// The time that a bucket's oldest request may wait for a full batch.
     #[serde(with = "super::values::time_with_unit")]
     pub window: Nanos,
-    /// Batches of a worker that wait behind the running one, with fixed members. Triton with TensorRT has 1: its
-    /// instance takes the next batch when the running one has read its inputs (`ready_for_input_` in
+    /// The number of a worker's batches that wait behind the running one, with fixed members. Triton with TensorRT has 1,
+    /// because its instance takes the next batch when the running one has read its inputs (`ready_for_input_` in
     /// `tensorrt_backend`).
     pub ahead: u32,
-    /// Triton's batcher in this release; its delay is `window`. Both `None` and `"22.03"` form a batch when a worker takes
-    /// it.
+    /// The release of Triton whose batcher is used, with `window` as its delay. Both `None` and `"22.03"` form a batch when a
+    /// worker takes it.
     pub version: Option<Version>,
 }
 
+/// The length to which a batch is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PadTo {
-    /// The bucket's longest, whose graph is built in advance.
+    /// The longest length of the bucket, whose graph is built in advance.
     Bucket,
+    /// The length of the longest member.
     Longest,
 }
 
-/// Which bucket is next, and what it sends. Requests that arrive during their bucket's turn wait for its next one.
+/// The bucket that is next, and what it sends. Requests that arrive during their bucket's turn wait for its next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turn {
-    /// In a circle; all that wait in the bucket.
+    /// The next bucket in a circle sends all requests that wait in it.
     Bucket,
-    /// In a circle; one batch.
+    /// The next bucket in a circle sends one batch.
     Batch,
-    /// The bucket whose first request arrived earliest; one batch.
+    /// The bucket whose first request arrived earliest sends one batch.
     Oldest,
-    /// The bucket in which most requests wait; one batch.
+    /// The bucket in which most requests wait sends one batch.
     Fullest,
 }
 
@@ -83,23 +85,19 @@ impl Settings for Padded {
         } else {
             PadTo::Longest
         };
-        let longest = setup.longest.unwrap_or(u32::MAX);
+        let longest_request = setup.longest.unwrap_or(u32::MAX);
+        let network = setup.model.network();
+        let most_tokens = network.and_then(|network| network.most_tokens);
         Ok(Box::new(PaddedPolicy {
             settings: Padded {
                 pad_to,
                 ..self.clone()
             },
             operators: matches!(setup.model, Model::Dnn(_) | Model::Network(_)),
-            longest: longest.min(
-                setup
-                    .model
-                    .network()
-                    .and_then(|network| network.most_tokens)
-                    .unwrap_or(u32::MAX),
-            ),
+            longest: longest_request.min(most_tokens.unwrap_or(u32::MAX)),
             buckets: BTreeMap::new(),
             spare: Vec::new(),
-            closed: ClosedBatches::of(self.version, setup.workers, self.max_batch, self.window),
+            closed: ClosedBatches::new(self.version, setup.workers, self.max_batch, self.window),
             turn: None,
             pointer: 0,
             now: Nanos::ZERO,
@@ -113,7 +111,7 @@ impl Settings for Padded {
 }
 
 impl Padded {
-    /// Triton has one queue, from which it sends one batch after another.
+    /// Refuses settings that do not fit Triton's batcher, which has one queue and sends one batch after another.
     fn check_version(&self, setup: &Setup<'_>) -> Result<(), String> {
         if self.version != Some(Version::Closed) {
             return Ok(());
@@ -121,7 +119,8 @@ impl Padded {
         refuse_if(self.turn != Turn::Batch, || {
             "version: \"21.10\" needs turn = \"batch\"".to_string()
         })?;
-        let (width, longest) = (self.bucket_width, setup.longest.unwrap_or(1));
+        let width = self.bucket_width;
+        let longest = setup.longest.unwrap_or(1);
         refuse_if(width < longest, || {
             format!(
                 "version: \"21.10\" has one bucket; bucket_width ({width}) must be at least the longest request ({longest})"
@@ -129,66 +128,78 @@ impl Padded {
         })
     }
 
-    /// False if a cost table without input sizes gives all sizes the same time: nothing is then padded to a bucket.
+    /// Whether longer inputs take more time. Without input sizes in the cost table they do not, and nothing is then padded to
+    /// a bucket.
     fn pays_for_inputs(&self, setup: &Setup<'_>) -> bool {
         let (Model::Dnn(_), Some(costs)) = (setup.model, setup.costs) else {
             return true;
         };
-        let time = |batch, input| {
-            costs.cell(&Step {
+        [1, self.max_batch].into_iter().any(|batch| {
+            let shortest = Step {
                 cell: CellId(0),
                 batch,
                 times: 1,
-                input,
-            })
-        };
-        [1, self.max_batch]
-            .iter()
-            .any(|&batch| time(batch, 1) != time(batch, u32::MAX))
+                input: 1,
+            };
+            let longest = Step {
+                input: u32::MAX,
+                ..shortest
+            };
+            costs.cell(&shortest) != costs.cell(&longest)
+        })
     }
 }
 
 struct PaddedPolicy {
     settings: Padded,
-    /// The steps are a network's operators, which take the request's input, and not one cell for each token.
+    /// Whether the steps are a network's operators, which take the request's input, and not one cell for each token.
     operators: bool,
+    /// The longest request.
     longest: u32,
-    /// Without empty ones.
+    /// The buckets in which requests wait.
     buckets: BTreeMap<u32, VecDeque<Waiting>>,
     /// The memory of buckets that became empty.
     spare: Vec<VecDeque<Waiting>>,
     closed: Option<ClosedBatches>,
-    /// The bucket whose turn it is, and how many of its requests the turn still covers.
+    /// The bucket whose turn it is, and the number of its requests that the turn still covers.
     turn: Option<(u32, usize)>,
+    /// The first bucket of the next round.
     pointer: u32,
     now: Nanos,
     batch: PaddedBatch,
 }
 
 impl PaddedPolicy {
+    /// The bucket whose turn is next, and the number of requests that the turn covers.
     fn next_turn(&self) -> Option<(u32, usize)> {
-        let from = |first: u32| {
-            self.buckets
-                .range(first..)
-                .filter(|(_, waiting)| self.may_send(waiting))
-        };
-        // Of several, `min_by_key` takes the first: the lower bucket.
+        // Of several, `min_by_key` takes the first, which is the lower bucket.
         let (bucket, waiting) = match self.settings.turn {
-            Turn::Bucket | Turn::Batch => from(self.pointer).chain(from(0)).next(),
-            Turn::Oldest => from(0).min_by_key(|(_, waiting)| waiting[0].arrival),
-            Turn::Fullest => from(0).min_by_key(|(_, waiting)| Reverse(waiting.len())),
+            Turn::Bucket | Turn::Batch => self
+                .ready_buckets(self.pointer)
+                .chain(self.ready_buckets(0))
+                .next(),
+            Turn::Oldest => self
+                .ready_buckets(0)
+                .min_by_key(|(_, waiting)| waiting[0].arrival),
+            Turn::Fullest => self
+                .ready_buckets(0)
+                .min_by_key(|(_, waiting)| Reverse(waiting.len())),
         }?;
-        Some((
-            *bucket,
-            if self.settings.turn == Turn::Bucket {
-                waiting.len()
-            } else {
-                self.full(waiting.len())
-            },
-        ))
+        let covered = match self.settings.turn {
+            Turn::Bucket => waiting.len(),
+            _ => self.batch_of(waiting.len()),
+        };
+        Some((*bucket, covered))
     }
 
-    fn full(&self, waiting: usize) -> usize {
+    /// The buckets from `first` on that may send.
+    fn ready_buckets(&self, first: u32) -> impl Iterator<Item = (&u32, &VecDeque<Waiting>)> {
+        let buckets = self.buckets.range(first..);
+        buckets.filter(move |(_, waiting)| self.may_send(waiting))
+    }
+
+    /// The size of the next batch of this number of requests.
+    fn batch_of(&self, waiting: usize) -> usize {
         waiting.min(self.settings.max_batch as usize)
     }
 
@@ -196,19 +207,20 @@ impl PaddedPolicy {
         waiting.len() >= self.settings.max_batch as usize || self.deadline(waiting) <= self.now
     }
 
+    /// The end of a bucket's window.
     fn deadline(&self, waiting: &VecDeque<Waiting>) -> Nanos {
         waiting[0].arrival.saturating_add(self.settings.window)
     }
 
-    /// The longest request of a bucket.
+    /// The longest length of a bucket.
     fn bound(&self, bucket: u32) -> u32 {
         (bucket + 1)
             .saturating_mul(self.settings.bucket_width)
             .min(self.longest)
     }
 
-    /// Moves the first requests of a bucket into a closed batch, or else into the one that is sent. Returns how many are
-    /// left.
+    /// Moves the first requests of a bucket into a closed batch, or else into the batch that is sent. Returns the number of
+    /// those that are left.
     fn draw(&mut self, bucket: u32, size: usize) -> usize {
         let waiting = self
             .buckets
@@ -225,23 +237,25 @@ impl PaddedPolicy {
         left
     }
 
-    /// To the longest request of the bucket, if the settings say so.
+    /// Pads the batch to the longest length of the bucket, if the settings say so.
     fn pad(&mut self, bucket: u32) {
+        if self.settings.pad_to == PadTo::Longest {
+            return;
+        }
         let bound = self.bound(bucket);
-        if self.settings.pad_to == PadTo::Bucket {
-            let steps = &mut self.batch.steps;
-            if self.operators {
-                steps
-                    .iter_mut()
-                    .filter(|step| step.input > 0)
-                    .for_each(|step| step.input = bound);
-            } else {
-                steps[0].times = bound;
+        let steps = &mut self.batch.steps;
+        if !self.operators {
+            steps[0].times = bound;
+            return;
+        }
+        for step in steps {
+            if step.input > 0 {
+                step.input = bound;
             }
         }
     }
 
-    /// Closes batches while there is a place.
+    /// Closes batches while there is room for them.
     fn close(&mut self) {
         while self.closed.as_ref().is_some_and(ClosedBatches::has_place)
             && let Some((bucket, size)) = self.next_turn()
@@ -250,7 +264,7 @@ impl PaddedPolicy {
         }
     }
 
-    /// False if no batch may be sent.
+    /// Sends the next batch to a worker. Returns false if no batch may be sent.
     fn send_next(&mut self, worker: WorkerId, dispatch: &mut Dispatch<'_>) -> bool {
         self.close();
         if let Some(closed) = &mut self.closed {
@@ -260,46 +274,49 @@ impl PaddedPolicy {
             }
             return merged > 0;
         }
-        let turn = self.turn.or_else(|| self.next_turn());
-        turn.into_iter()
-            .for_each(|turn| self.send(turn, worker, dispatch));
-        turn.is_some()
+        let Some((bucket, covered)) = self.turn.or_else(|| self.next_turn()) else {
+            return false;
+        };
+        self.send(bucket, covered, worker, dispatch);
+        true
     }
 
     fn send_closed(&mut self, merged: usize, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
         self.pad(0);
-        let (unfinished, size) = (dispatch.unfinished(worker), self.batch.requests.len());
+        let unfinished = dispatch.unfinished(worker);
+        let size = self.batch.requests.len();
         dispatch.submit_because(&self.batch.task(worker), || Reason {
             what: "the requests that have waited longest".into(),
-            size: closed::reason(size, merged, self.settings.window),
-            when: self.ready(worker, unfinished),
+            size: closed_batches::reason(size, merged, self.settings.window),
+            when: self.why_ready(worker, unfinished),
         });
     }
 
-    fn ready(&self, worker: WorkerId, unfinished: usize) -> String {
-        match unfinished {
-            0 => format!("worker {worker} had nothing to do"),
-            _ => format!(
-                "worker {worker} may have {} behind the running batch (ahead)",
-                self.settings.ahead
-            ),
+    /// Why a worker gets a batch.
+    fn why_ready(&self, worker: WorkerId, unfinished: usize) -> String {
+        if unfinished == 0 {
+            return format!("worker {worker} had nothing to do");
         }
+        format!(
+            "worker {worker} may have {} behind the running batch (ahead)",
+            self.settings.ahead
+        )
     }
 
-    fn send(
-        &mut self,
-        (bucket, covered): (u32, usize),
-        worker: WorkerId,
-        dispatch: &mut Dispatch<'_>,
-    ) {
-        let size = self.full(covered);
+    /// Sends a batch of a bucket, whose turn covers this number of requests.
+    fn send(&mut self, bucket: u32, covered: usize, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
+        let size = self.batch_of(covered);
         let left = self.draw(bucket, size);
         self.pad(bucket);
         let unfinished = dispatch.unfinished(worker);
-        let reason = || self.reason(bucket, covered, size, left, self.ready(worker, unfinished));
-        dispatch.submit_because(&self.batch.task(worker), reason);
-        self.turn = (covered > size).then_some((bucket, covered - size));
-        if self.turn.is_none() {
+        dispatch.submit_because(&self.batch.task(worker), || {
+            let ready = self.why_ready(worker, unfinished);
+            self.reason(bucket, covered, size, left, ready)
+        });
+        if covered > size {
+            self.turn = Some((bucket, covered - size));
+        } else {
+            self.turn = None;
             self.pointer = bucket + 1;
         }
     }
@@ -312,15 +329,10 @@ impl PaddedPolicy {
         left: usize,
         ready: String,
     ) -> Reason {
-        let Padded {
-            bucket_width,
-            max_batch,
-            window,
-            turn,
-            ..
-        } = self.settings;
-        let from = u64::from(bucket) * u64::from(bucket_width) + 1;
-        let which = match turn {
+        let max_batch = self.settings.max_batch;
+        let window = self.settings.window;
+        let from = u64::from(bucket) * u64::from(self.settings.bucket_width) + 1;
+        let which = match self.settings.turn {
             _ if self.turn.is_some() => "its turn goes on".into(),
             Turn::Oldest => {
                 "of those that may send, the one whose first request arrived earliest".into()
@@ -348,13 +360,14 @@ impl PaddedPolicy {
                     size + left
                 ),
             },
-            when: match (size == max_batch as usize, window) {
-                _ if self.turn.is_some() => ready,
-                (_, Nanos::ZERO) => ready,
-                (true, _) => format!("the bucket has a full batch, and {ready}"),
-                (false, _) => format!(
+            when: if self.turn.is_some() || window == Nanos::ZERO {
+                ready
+            } else if size == max_batch as usize {
+                format!("the bucket has a full batch, and {ready}")
+            } else {
+                format!(
                     "the bucket's oldest request has waited for the window ({window}), and {ready}"
-                ),
+                )
             },
         }
     }
@@ -363,8 +376,9 @@ impl PaddedPolicy {
 impl Policy for PaddedPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
         let bucket = (request.shape.length() - 1) / self.settings.bucket_width;
-        let PaddedPolicy { buckets, spare, .. } = self;
-        let waiting = buckets
+        let spare = &mut self.spare;
+        let waiting = self
+            .buckets
             .entry(bucket)
             .or_insert_with(|| spare.pop().unwrap_or_default());
         waiting.push_back(Waiting::new(request, Nanos::MAX));
@@ -392,10 +406,7 @@ impl Policy for PaddedPolicy {
             return None;
         }
         // A bucket whose window has ended waits for a worker, not for the clock.
-        self.buckets
-            .values()
-            .map(|waiting| self.deadline(waiting))
-            .filter(|at| *at > self.now)
-            .min()
+        let ends = self.buckets.values().map(|waiting| self.deadline(waiting));
+        ends.filter(|end| *end > self.now).min()
     }
 }

@@ -14,14 +14,15 @@ use super::Policy;
 use crate::core::cost::CostModel;
 use crate::core::workload::model::{CellType, Model};
 
+/// The run for which a policy is built.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     pub model: &'a Model,
     pub cells: &'a [CellType],
     pub workers: usize,
-    /// Costs without overheads; in a real run only if a table is named and has the model's cells.
+    /// The costs without overheads. A real run has them only if a table is named and has the model's cells.
     pub costs: Option<&'a Arc<dyn CostModel>>,
-    /// The longest [length](crate::core::workload::shape::Shape::length) in the trace or the dataset; `None` if unknown.
+    /// The longest [length](crate::core::workload::shape::Shape::length) in the trace or the dataset, if it is known.
     pub longest: Option<u32>,
 }
 
@@ -55,9 +56,11 @@ impl<'a> Setup<'a> {
     }
 }
 
+/// The names of a kind of policy.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyKind {
     pub name: &'static str,
+    /// Another name that scenarios may use.
     pub alias: Option<&'static str>,
     /// One line for the help.
     pub about: &'static str,
@@ -96,12 +99,12 @@ pub trait Settings: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The only sizes of its steps, ascending; empty if it uses any size up to the largest.
+    /// The only sizes of the policy's steps, ascending; empty if it uses any size up to the largest.
     fn batch_sizes(&self) -> &[u32] {
         &[]
     }
 
-    /// Streams of each worker. Tasks on several streams run side by side and share the device.
+    /// The number of streams of each worker. Tasks on several streams run side by side and share the device.
     fn streams(&self, _: &Setup<'_>) -> u16 {
         1
     }
@@ -112,51 +115,56 @@ pub trait Settings: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether tasks are [iterations](crate::core::task::Iteration) of a language model. Such policies serve no other models, and others
-    /// serve no language models.
+    /// Whether tasks are [iterations](crate::core::task::Iteration) of a language model. Such policies serve only language
+    /// models, and other policies serve none.
     fn iterates(&self) -> bool {
         false
     }
 
-    /// Whether tasks run [`Members::Parts`](crate::core::task::Members::Parts), whose steps a device may run in one launch.
+    /// Whether tasks run [`Members::Parts`](crate::core::task::Members::Parts), all steps of which a device may run in one
+    /// launch.
     fn runs_parts(&self) -> bool {
         false
     }
 }
 
+/// The largest batches of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Batches {
+    /// The largest number of nodes of each cell type.
     Nodes(Vec<u32>),
+    /// The largest number of whole requests.
     Requests(u32),
 }
 
+/// The settings of a policy in a scenario.
 #[derive(Clone, Debug)]
-pub struct Configured {
+pub struct ConfiguredPolicy {
     kind: &'static str,
     values: serde_json::Map<String, serde_json::Value>,
     settings: Arc<dyn Settings>,
 }
 
-impl Configured {
-    /// As the scenario names it, maybe an alias.
+impl ConfiguredPolicy {
+    /// The name of the kind in the scenario, which may be an alias.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// Of a key of its kind.
+    /// The effective value of a key of the policy's kind.
     pub fn value(&self, key: &str) -> Option<&serde_json::Value> {
         self.values.get(key)
     }
 }
 
-impl Serialize for Configured {
-    /// Every key with its effective value, in the order of fields.
+impl Serialize for ConfiguredPolicy {
+    /// Writes every key with its effective value, in the order of the fields.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.values.serialize(serializer)
     }
 }
 
-impl Deref for Configured {
+impl Deref for ConfiguredPolicy {
     type Target = dyn Settings;
 
     fn deref(&self) -> &Self::Target {
@@ -164,19 +172,21 @@ impl Deref for Configured {
     }
 }
 
+/// The kinds of policies that scenarios can name.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    entries: Vec<Entry>,
+    entries: Vec<RegisteredKind>,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct RegisteredKind {
     kind: PolicyKind,
     defaults: serde_json::Map<String, serde_json::Value>,
-    parse: fn(Spanned<DeTable<'_>>) -> Result<Parsed, toml::de::Error>,
+    parse: fn(Spanned<DeTable<'_>>) -> Result<ParsedSettings, toml::de::Error>,
 }
 
-type Parsed = (
+/// The settings, and every key with its value.
+type ParsedSettings = (
     Arc<dyn Settings>,
     serde_json::Map<String, serde_json::Value>,
 );
@@ -186,6 +196,7 @@ impl Registry {
         Registry::default()
     }
 
+    /// The policies of this crate.
     pub fn standard() -> Self {
         Registry::new()
             .with::<super::cellular::Cellular>()
@@ -223,15 +234,10 @@ impl Registry {
                 "two policies of the kind \"{name}\""
             );
         }
-        let parse = |table: Spanned<DeTable<'_>>| -> Result<Parsed, toml::de::Error> {
-            let settings = S::deserialize(toml::de::Deserializer::from(table))?;
-            let values = values(&settings);
-            Ok((Arc::new(settings), values))
-        };
-        self.entries.push(Entry {
+        self.entries.push(RegisteredKind {
             kind,
             defaults: values(&S::default()),
-            parse,
+            parse: parse_settings::<S>,
         });
         self
     }
@@ -240,35 +246,36 @@ impl Registry {
         self.entries.iter().map(|entry| entry.kind.name)
     }
 
+    /// The line of a kind in the help.
     pub fn about(&self, kind: &str) -> Option<&'static str> {
         self.find(kind).map(|(_, entry)| entry.kind.about)
     }
 
     /// The names that scenarios may use, with an alias if there is one.
     pub fn names(&self, kind: &str) -> Vec<&'static str> {
-        self.find(kind)
-            .into_iter()
-            .flat_map(|(_, entry)| entry.kind.names())
-            .collect()
+        match self.find(kind) {
+            Some((_, entry)) => entry.kind.names().collect(),
+            None => Vec::new(),
+        }
     }
 
-    /// The keys that only this kind has; all have defaults.
+    /// The keys that only this kind has, with their default values.
     pub fn defaults(&self, kind: &str) -> Option<&serde_json::Map<String, serde_json::Value>> {
         self.find(kind).map(|(_, entry)| &entry.defaults)
     }
 
     /// The keys that only this kind has.
     pub fn keys(&self, kind: &str) -> Option<Vec<&str>> {
-        self.defaults(kind)
-            .map(|defaults| defaults.keys().map(String::as_str).collect())
+        let defaults = self.defaults(kind)?;
+        Some(defaults.keys().map(String::as_str).collect())
     }
 
-    /// Takes the table without the keys that all policies share.
+    /// Reads the settings of a kind from its table, without the keys that all policies share.
     pub fn parse(
         &self,
         kind: &str,
         table: Spanned<DeTable<'_>>,
-    ) -> Result<Configured, toml::de::Error> {
+    ) -> Result<ConfiguredPolicy, toml::de::Error> {
         let Some((kind, entry)) = self.find(kind) else {
             let known: Vec<&str> = self.kinds().collect();
             return Err(de::Error::custom(format!(
@@ -277,20 +284,29 @@ impl Registry {
             )));
         };
         let (settings, values) = (entry.parse)(table)?;
-        Ok(Configured {
+        Ok(ConfiguredPolicy {
             kind,
             values,
             settings,
         })
     }
 
-    fn find(&self, name: &str) -> Option<(&'static str, &Entry)> {
-        let mut names = self
-            .entries
-            .iter()
-            .flat_map(|entry| entry.kind.names().map(move |known| (known, entry)));
-        names.find(|(known, _)| *known == name)
+    fn find(&self, name: &str) -> Option<(&'static str, &RegisteredKind)> {
+        for entry in &self.entries {
+            if let Some(known) = entry.kind.names().find(|known| *known == name) {
+                return Some((known, entry));
+            }
+        }
+        None
     }
+}
+
+fn parse_settings<S: Settings + Serialize + DeserializeOwned + 'static>(
+    table: Spanned<DeTable<'_>>,
+) -> Result<ParsedSettings, toml::de::Error> {
+    let settings = S::deserialize(toml::de::Deserializer::from(table))?;
+    let values = values(&settings);
+    Ok((Arc::new(settings), values))
 }
 
 /// Every key with its value.
@@ -339,7 +355,7 @@ mod tests {
         }
     }
 
-    fn parse(text: &str) -> Result<Configured, toml::de::Error> {
+    fn parse(text: &str) -> Result<ConfiguredPolicy, toml::de::Error> {
         Registry::new()
             .with::<Toy>()
             .parse("toy", DeTable::parse(text).unwrap())

@@ -2,7 +2,7 @@
 //! start together, with prompts padded to the longest, and return together, when the last of them has ended.
 
 use super::prelude::*;
-use super::sequences::Memory;
+use super::sequences::KvMemory;
 use super::whole::FirstCome;
 use crate::core::task::Iteration;
 
@@ -10,7 +10,7 @@ use crate::core::task::Iteration;
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Static {
-    /// The most requests of a batch.
+    /// The largest number of requests in a batch.
     #[default = 32]
     pub max_batch: u32,
     /// The longest sequence, prompt and output, for which each request has memory.
@@ -28,9 +28,9 @@ impl Settings for Static {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_batch", self.max_batch)])?;
-        let memory = Memory::new("static", setup, 1, Some(self.max_length))?;
+        let memory = KvMemory::new("static", setup, 1, Some(self.max_length))?;
         let fits = memory.capacity / self.max_length;
-        let batches = (0..setup.workers).map(|_| Batch::default()).collect();
+        let batches = (0..setup.workers).map(|_| StaticBatch::default()).collect();
         Ok(Box::new(StaticPolicy {
             memory,
             queue: FirstCome::new(self.max_batch.min(fits)),
@@ -44,26 +44,54 @@ impl Settings for Static {
 }
 
 struct StaticPolicy {
-    memory: Memory,
-    /// With their prompts' tokens.
+    memory: KvMemory,
+    /// The waiting requests, with the number of tokens of their prompts.
     queue: FirstCome<u32>,
-    /// By worker.
-    batches: Vec<Batch>,
+    /// The batch of each worker.
+    batches: Vec<StaticBatch>,
 }
 
+/// A batch of requests that start and return together. It is empty while the worker idles.
 #[derive(Default)]
-struct Batch {
-    members: Vec<Member>,
+struct StaticBatch {
+    members: Vec<StaticMember>,
+    /// The longest prompt.
     longest: u32,
-    /// Tokens of each member so far.
+    /// The number of tokens that each member has got.
     generated: u32,
 }
 
-struct Member {
+struct StaticMember {
     request: RequestId,
     prompt: u32,
     ended: bool,
     rejected: bool,
+}
+
+impl StaticBatch {
+    fn begin(&mut self, requests: &[RequestId], prompts: impl Iterator<Item = u32>) {
+        self.longest = 0;
+        self.generated = 0;
+        for (request, prompt) in requests.iter().zip(prompts) {
+            self.longest = self.longest.max(prompt);
+            self.members.push(StaticMember {
+                request: *request,
+                prompt,
+                ended: false,
+                rejected: false,
+            });
+        }
+    }
+
+    fn prompt_tokens(&self) -> u64 {
+        let prompts = self.members.iter().map(|member| u64::from(member.prompt));
+        prompts.sum()
+    }
+
+    fn unfinished(&self) -> u64 {
+        let unfinished = self.members.iter().filter(|member| !member.ended);
+        unfinished.count() as u64
+    }
 }
 
 impl Policy for StaticPolicy {
@@ -82,13 +110,17 @@ impl Policy for StaticPolicy {
             member.ended = completed.ended.binary_search(&member.request).is_ok();
             if !member.ended && may_outgrow && member.prompt.saturating_add(batch.generated) > most
             {
-                (member.ended, member.rejected) = (true, true);
+                member.ended = true;
+                member.rejected = true;
                 outcomes.reject_because(member.request, self.memory.outgrown());
             }
         }
         if batch.members.iter().all(|member| member.ended) {
-            let served = batch.members.drain(..).filter(|member| !member.rejected);
-            served.for_each(|member| outcomes.finish(member.request));
+            for member in batch.members.drain(..) {
+                if !member.rejected {
+                    outcomes.finish(member.request);
+                }
+            }
         }
     }
 
@@ -101,38 +133,17 @@ impl Policy for StaticPolicy {
             if begins {
                 let (taken, prompts) = self.queue.take(worker);
                 requests.extend_from_slice(taken.requests);
-                let member = |(&request, prompt): (&RequestId, u32)| Member {
-                    request,
-                    prompt,
-                    ended: false,
-                    rejected: false,
-                };
-                batch
-                    .members
-                    .extend(taken.requests.iter().zip(prompts).map(member));
-                batch.longest = batch
-                    .members
-                    .iter()
-                    .map(|member| member.prompt)
-                    .max()
-                    .unwrap_or(0);
-                batch.generated = 0;
+                batch.begin(taken.requests, prompts);
             }
             if batch.members.is_empty() {
                 continue;
             }
             let size = batch.members.len() as u32;
             let length = batch.longest.saturating_add(batch.generated);
-            let prompts: u64 = batch
-                .members
-                .iter()
-                .map(|member| u64::from(member.prompt))
-                .sum();
-            let alive = batch.members.iter().filter(|member| !member.ended).count() as u64;
             let (fed, useful) = if begins {
-                (size.saturating_mul(length), prompts)
+                (size.saturating_mul(length), batch.prompt_tokens())
             } else {
-                (size, alive)
+                (size, batch.unfinished())
             };
             let steps = [Step {
                 cell: CellId(0),
@@ -140,11 +151,10 @@ impl Policy for StaticPolicy {
                 times: 1,
                 input: size.saturating_mul(length),
             }];
-            let (prefilled, blocks) = (requests.len() as u32, size * self.memory.blocks(0));
             let iteration = Iteration {
-                prefilled,
+                prefilled: requests.len() as u32,
                 decodes: !begins,
-                blocks,
+                blocks: size * self.memory.blocks(0),
                 capacity: self.memory.capacity,
             };
             let task = Task::new(worker, &steps, &requests, useful);

@@ -1,24 +1,24 @@
 //! Stall-free batches with chunked prefills (Sarathi-Serve, OSDI 2024, section 4, algorithm 3): each iteration has a budget of
-//! tokens. All sequences decode in it; what is left goes to the prompt that is partly fed, then to new ones. Memory is paged and
+//! tokens. All sequences decode in it; the rest goes to the prompt that is partly fed, then to new ones. Memory is paged and
 //! sequences are preempted as in vLLM.
 
 use super::prelude::*;
-use super::sequences::{Continuous, Memory};
+use super::sequences::{Continuous, KvMemory};
 
 /// `kind = "sarathi"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sarathi {
-    /// The tokens of an iteration. At least `max_batch`, so that every sequence decodes in each.
+    /// The number of tokens in an iteration. It is at least `max_batch`, so that every sequence decodes in each iteration.
     #[default = 512]
     pub token_budget: u32,
-    /// The most sequences of an iteration.
+    /// The largest number of sequences in an iteration.
     #[default = 128]
     pub max_batch: u32,
-    /// Tokens of a block of keys and values.
+    /// The number of tokens in a block of keys and values.
     #[default = 16]
     pub block: u32,
-    /// The share of the blocks that stays free when a request is admitted beside others.
+    /// The share of the blocks that stays free when a request is admitted next to others.
     #[default = 0.01]
     pub watermark: f64,
 }
@@ -32,17 +32,13 @@ impl Settings for Sarathi {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        let Sarathi {
-            token_budget,
-            max_batch,
-            ..
-        } = *self;
-        if token_budget < max_batch {
+        if self.token_budget < self.max_batch {
             return Err(format!(
-                "token_budget: {token_budget} tokens are fewer than max_batch ({max_batch}); all sequences decode"
+                "token_budget: {} tokens are fewer than max_batch ({}); all sequences decode",
+                self.token_budget, self.max_batch
             ));
         }
-        let memory = Memory::new("sarathi", setup, self.block, None);
+        let memory = KvMemory::new("sarathi", setup, self.block, None);
         let budget = u64::from(self.token_budget);
         let policy = Continuous::new(
             setup,

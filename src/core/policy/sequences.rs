@@ -1,7 +1,7 @@
 //! Parts of policies for language models: sequences that wait, are fed and decode, and the memory of their keys and values.
 //!
-//! The sequences that decode on a worker grow together. So an iteration costs as much as it has sequences that begin, end
-//! or are preempted, not as it has members.
+//! The sequences that decode on a worker grow together. So the cost of planning an iteration is proportional to the sequences
+//! that begin, end or are preempted, and not to its members.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -18,60 +18,70 @@ use crate::core::task::Iteration;
 pub struct Continuous<P> {
     plan: P,
     max_batch: usize,
-    /// Blocks that admissions leave free for sequences that grow.
+    /// The number of blocks that admissions leave free for sequences that grow.
     watermark: u32,
     waiting: VecDeque<Prompt>,
-    workers: Vec<Running>,
+    workers: Vec<WorkerSequences>,
 }
 
-/// A request's tokens that are fed before it decodes: its prompt, after a preemption also what it has generated.
+/// The tokens of a request that are fed before it decodes: its prompt, and after a preemption also the tokens that it has
+/// generated.
 #[derive(Clone, Copy, Debug)]
 struct Prompt {
     request: RequestId,
     tokens: u32,
+    /// The number of tokens that have been fed.
     fed: u32,
 }
 
-/// The sequences of a worker. One that decodes holds `base + ticks` tokens.
+/// The sequences of a worker. A sequence that decodes holds `base + ticks` tokens.
 #[derive(Clone)]
-struct Running {
-    memory: Memory,
-    /// The bases, in the order of arrival.
+struct WorkerSequences {
+    memory: KvMemory,
+    /// The bases of the sequences that decode, in the order of arrival.
     decoding: BTreeMap<RequestId, i64>,
+    /// The number of iterations in which they have decoded.
     ticks: i64,
+    /// The sum of the bases.
     bases: i64,
-    /// A prompt of which a part is fed.
+    /// A prompt of which a part has been fed.
     partial: Option<Prompt>,
-    /// Those of the next or current iteration; a part comes last.
+    /// The prompts of the next or current iteration. A part of a prompt comes last.
     feeding: Vec<Prompt>,
+    /// Whether sequences decode in that iteration.
     decodes: bool,
-    /// Of that iteration.
+    /// The number of tokens that the iteration feeds.
     tokens: u64,
+    /// The number of tokens that it reads.
     context: u64,
 }
 
 /// A worker's memory for keys and values.
 #[derive(Clone)]
-pub struct Memory {
-    /// In tokens.
+pub struct KvMemory {
+    /// The size of a block in tokens.
     block: u32,
+    /// The number of blocks.
     pub capacity: u32,
+    /// The number of blocks in use.
     pub used: u32,
-    /// The tokens that each sequence has memory for from its admission on; otherwise it gets blocks as it grows.
+    /// The number of tokens that each sequence has memory for from its admission on. Without it a sequence gets blocks as it
+    /// grows.
     reserve: Option<u32>,
-    /// How many sequences have a base that leaves this remainder: those that need a block at the same ticks.
+    /// The number of sequences whose base leaves each remainder. They need a block at the same ticks.
     growing: Vec<u32>,
-    /// When sequences have used up their reservation, by tick. Those that left are among them.
+    /// The ticks at which sequences have used up their reservation. Sequences that have left are among them.
     full: BinaryHeap<Reverse<(i64, RequestId)>>,
 }
 
-impl Memory {
+impl KvMemory {
+    /// The memory of a worker for the policy `who`.
     pub fn new(
         who: &str,
         setup: &Setup<'_>,
         block: u32,
         reserve: Option<u32>,
-    ) -> Result<Memory, String> {
+    ) -> Result<KvMemory, String> {
         at_least_1([("block", block), ("max_length", reserve.unwrap_or(1))])?;
         let tokens = setup.costs.and_then(|costs| costs.kv_tokens()).ok_or_else(|| {
             format!(
@@ -79,7 +89,7 @@ impl Memory {
                  device with memory_mb (device.roofline) and the model's shape (llm:FILE)"
             )
         })?;
-        // So that no sequence has more tokens than 32 bits hold.
+        // The limit keeps the tokens of a sequence within 32 bits.
         let tokens = tokens.min(u64::from(u32::MAX) - 1);
         let capacity = (tokens / u64::from(block)) as u32;
         if let Some(length) = reserve.filter(|length| *length > capacity) {
@@ -93,7 +103,7 @@ impl Memory {
             ));
         }
         let growing = vec![0; if reserve.is_some() { 0 } else { block as usize }];
-        Ok(Memory {
+        Ok(KvMemory {
             block,
             capacity,
             used: 0,
@@ -105,13 +115,16 @@ impl Memory {
 
     /// The longest sequence that fits.
     fn longest(&self) -> u64 {
-        self.reserve
-            .map_or(u64::from(self.capacity) * u64::from(self.block), u64::from)
+        match self.reserve {
+            Some(tokens) => tokens.into(),
+            None => u64::from(self.capacity) * u64::from(self.block),
+        }
     }
 
-    /// Rejects a prompt that never fits, and tells its tokens otherwise.
+    /// Returns the number of tokens of a prompt, or rejects it if it never fits.
     pub fn accept(&self, request: &Request<'_>, outcomes: &mut Outcomes) -> Option<u32> {
-        let (tokens, longest) = (request.shape.length(), self.longest());
+        let tokens = request.shape.length();
+        let longest = self.longest();
         if u64::from(tokens) <= longest {
             return Some(tokens);
         }
@@ -122,6 +135,7 @@ impl Memory {
         None
     }
 
+    /// Why a sequence is rejected that has outgrown its memory.
     pub fn outgrown(&self) -> String {
         format!(
             "its prompt and output exceed {} tokens, the most that a sequence has",
@@ -129,35 +143,36 @@ impl Memory {
         )
     }
 
-    /// Of a sequence with this number of tokens.
+    /// The number of blocks of a sequence with this number of tokens.
     pub fn blocks(&self, tokens: u32) -> u32 {
         self.reserve.unwrap_or(tokens).div_ceil(self.block)
     }
 
+    /// The place of a base in `growing`.
     fn class(&self, base: i64) -> usize {
         base.rem_euclid(i64::from(self.block)) as usize
     }
 
-    /// The blocks that sequences need for their next tokens.
+    /// The number of blocks that sequences need for their next tokens.
     fn growth(&self, ticks: i64) -> u32 {
         self.growing.get(self.class(-ticks)).copied().unwrap_or(0)
     }
 }
 
-impl<P: Fn(&mut Plan<'_, '_>)> Continuous<P> {
-    /// `watermark`: the share of the memory that admissions leave free.
+impl<P: Fn(&mut IterationPlan<'_, '_>)> Continuous<P> {
+    /// A policy that plans iterations with `plan`. Admissions leave the share `watermark` of the memory free.
     pub fn new(
         setup: &Setup<'_>,
         max_batch: u32,
         watermark: f64,
-        memory: Result<Memory, String>,
+        memory: Result<KvMemory, String>,
         plan: P,
     ) -> Result<Self, String> {
         at_least_1([("max_batch", max_batch)])?;
         share("watermark", watermark)?;
         let memory = memory?;
         let watermark = (watermark * f64::from(memory.capacity)) as u32;
-        let running = Running {
+        let running = WorkerSequences {
             memory,
             decoding: BTreeMap::new(),
             ticks: 0,
@@ -168,18 +183,17 @@ impl<P: Fn(&mut Plan<'_, '_>)> Continuous<P> {
             tokens: 0,
             context: 0,
         };
-        let (waiting, workers) = (VecDeque::new(), vec![running; setup.workers]);
         Ok(Continuous {
             plan,
             max_batch: max_batch as usize,
             watermark,
-            waiting,
-            workers,
+            waiting: VecDeque::new(),
+            workers: vec![running; setup.workers],
         })
     }
 }
 
-impl<P: Fn(&mut Plan<'_, '_>)> Policy for Continuous<P> {
+impl<P: Fn(&mut IterationPlan<'_, '_>)> Policy for Continuous<P> {
     /// Rejects prompts that never fit.
     fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes) {
         if let Some(tokens) = self.workers[0].memory.accept(request, outcomes) {
@@ -212,54 +226,44 @@ impl<P: Fn(&mut Plan<'_, '_>)> Policy for Continuous<P> {
 
     /// Plans an iteration for each idle worker, and submits it if it feeds a token.
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        let Continuous {
-            plan,
-            max_batch,
-            watermark,
-            waiting,
-            workers,
-        } = self;
         let mut idle = dispatch.idle();
         while let Some(worker) = idle.next(dispatch) {
-            let running = &mut workers[worker.index()];
-            (running.tokens, running.context) = (0, 0);
-            let (max_batch, watermark) = (*max_batch, *watermark);
-            let mut next = Plan {
-                max_batch,
-                watermark,
-                waiting,
+            let running = &mut self.workers[worker.index()];
+            running.tokens = 0;
+            running.context = 0;
+            let mut next = IterationPlan {
+                max_batch: self.max_batch,
+                watermark: self.watermark,
+                waiting: &mut self.waiting,
                 running,
                 worker,
                 dispatch,
             };
-            plan(&mut next);
+            (self.plan)(&mut next);
             if next.tokens() == 0 && next.running.members() == 0 {
-                plan(&mut next); // The last sequence may have outgrown the memory.
+                // The last sequence may have outgrown the memory.
+                (self.plan)(&mut next);
             }
             next.submit();
         }
     }
 }
 
-impl Running {
+impl WorkerSequences {
+    /// The number of sequences that decode or are fed.
     fn members(&self) -> usize {
         self.decoding.len() + self.feeding.len() + usize::from(self.partial.is_some())
     }
 
-    fn begin_to_decode(
-        &mut self,
-        Prompt {
-            request, tokens, ..
-        }: Prompt,
-    ) {
-        let base = i64::from(tokens) - self.ticks;
-        self.decoding.insert(request, base);
+    fn begin_to_decode(&mut self, prompt: Prompt) {
+        let base = i64::from(prompt.tokens) - self.ticks;
+        self.decoding.insert(prompt.request, base);
         self.bases += base;
         match self.memory.reserve {
-            Some(length) => self
-                .memory
-                .full
-                .push(Reverse((i64::from(length) - base, request))),
+            Some(length) => {
+                let last_tick = i64::from(length) - base;
+                self.memory.full.push(Reverse((last_tick, prompt.request)));
+            }
             None => {
                 let class = self.memory.class(base);
                 self.memory.growing[class] += 1;
@@ -267,7 +271,7 @@ impl Running {
         }
     }
 
-    /// Ends the decoding and frees the memory; returns the tokens.
+    /// Ends the decoding of a sequence and frees its memory. Returns the number of its tokens.
     fn release(&mut self, request: RequestId) -> u32 {
         let base = self
             .decoding
@@ -285,76 +289,63 @@ impl Running {
 }
 
 /// The next iteration of a worker.
-pub struct Plan<'p, 'd> {
+pub struct IterationPlan<'p, 'd> {
     max_batch: usize,
     watermark: u32,
     waiting: &'p mut VecDeque<Prompt>,
-    running: &'p mut Running,
+    running: &'p mut WorkerSequences,
     worker: WorkerId,
     dispatch: &'p mut Dispatch<'d>,
 }
 
-impl Plan<'_, '_> {
-    /// Those that it feeds so far.
+impl IterationPlan<'_, '_> {
+    /// The number of tokens that the iteration feeds so far.
     pub fn tokens(&self) -> u64 {
         self.running.tokens
     }
 
-    /// Of the first prompt that waits.
+    /// The number of tokens of the first prompt that waits.
     pub fn next_prompt(&self) -> Option<u64> {
         self.waiting.front().map(|prompt| u64::from(prompt.tokens))
     }
 
+    /// Submits the iteration, unless it feeds no token.
     fn submit(self) {
-        let Plan {
-            worker,
-            running,
-            dispatch,
-            ..
-        } = self;
-        let Running {
-            memory,
-            decoding,
-            feeding,
-            decodes,
-            tokens,
-            context,
-            ..
-        } = running;
+        let worker = self.worker;
         let waiting = self.waiting.len();
-        if *tokens == 0 {
+        let running = self.running;
+        let tokens = running.tokens;
+        if tokens == 0 {
             return;
         }
-        let short = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-        let decoding = if *decodes { decoding.len() } else { 0 };
+        let feeding = &running.feeding;
+        let decoding = if running.decodes {
+            running.decoding.len()
+        } else {
+            0
+        };
         let requests: SmallVec<[RequestId; 8]> =
             feeding.iter().map(|prompt| prompt.request).collect();
-        let prefilled = feeding
-            .iter()
-            .filter(|prompt| prompt.fed == prompt.tokens)
-            .count() as u32;
+        let completely_fed = feeding.iter().filter(|prompt| prompt.fed == prompt.tokens);
         let steps = [Step {
             cell: CellId(0),
-            batch: short(*tokens),
+            batch: u32::try_from(tokens).unwrap_or(u32::MAX),
             times: 1,
-            input: short(*context),
+            input: u32::try_from(running.context).unwrap_or(u32::MAX),
         }];
-        let Memory {
-            used: blocks,
-            capacity,
-            ..
-        } = *memory;
+        let blocks = running.memory.used;
+        let capacity = running.memory.capacity;
         let task = Task {
             batch: (decoding + feeding.len()) as u32,
             iteration: Some(Iteration {
-                prefilled,
-                decodes: *decodes,
+                prefilled: completely_fed.count() as u32,
+                decodes: running.decodes,
                 blocks,
                 capacity,
             }),
-            ..Task::new(worker, &steps, &requests, *tokens)
+            ..Task::new(worker, &steps, &requests, tokens)
         };
-        dispatch.submit_because(&task, || Reason {
+        self.dispatch.submit_because(&task, || Reason {
             what: format!("sequences that decode: {decoding}; prompts that are fed: {}", requests.len()),
             size: format!("tokens: {tokens}; blocks in use: {blocks} of {capacity}; requests that wait: {waiting}"),
             when: format!("worker {worker} had nothing to do"),
@@ -366,8 +357,8 @@ impl Plan<'_, '_> {
     pub fn decode(&mut self) {
         self.reject_full();
         loop {
-            let Running { memory, ticks, .. } = &mut *self.running;
-            let growth = memory.growth(*ticks);
+            let memory = &mut self.running.memory;
+            let growth = memory.growth(self.running.ticks);
             if growth <= memory.capacity - memory.used {
                 memory.used += growth;
                 break;
@@ -381,8 +372,8 @@ impl Plan<'_, '_> {
         running.context += (running.bases + count as i64 * (running.ticks + 1)) as u64;
     }
 
-    /// Feeds up to `most` tokens of the prompt that is partly fed, or else admits the next. Fails if no prompt waits, or if there
-    /// is no room.
+    /// Feeds up to `most` tokens of the prompt that is partly fed, or else of the next one, which it admits. Returns false if no
+    /// prompt waits, or if there is no room.
     pub fn feed(&mut self, most: u64) -> bool {
         if most == 0 {
             return false;
@@ -400,40 +391,29 @@ impl Plan<'_, '_> {
         true
     }
 
+    /// Admits the prompt that has waited longest, if there is room for it.
     fn admit(&mut self) -> Option<Prompt> {
-        let Plan {
-            max_batch,
-            watermark,
-            waiting,
-            running,
-            ..
-        } = self;
-        let needed = running.memory.blocks(waiting.front()?.tokens);
-        let spare = if running.members() == 0 {
-            0
-        } else {
-            *watermark
-        };
-        if running.members() >= *max_batch
-            || needed.saturating_add(spare) > running.memory.capacity - running.memory.used
-        {
+        let first = self.waiting.front()?;
+        let members = self.running.members();
+        let memory = &mut self.running.memory;
+        let needed = memory.blocks(first.tokens);
+        let spare = if members == 0 { 0 } else { self.watermark };
+        let free = memory.capacity - memory.used;
+        if members >= self.max_batch || needed.saturating_add(spare) > free {
             return None;
         }
-        running.memory.used += needed;
-        waiting.pop_front()
+        memory.used += needed;
+        self.waiting.pop_front()
     }
 
+    /// Preempts the sequence that arrived last. Alone on its worker, it has outgrown the memory and is rejected.
     fn preempt_latest(&mut self) {
         let running = &mut *self.running;
-        let last = running
-            .decoding
-            .last_key_value()
-            .map(|(request, _)| *request);
         let alone = running.members() == 1;
-        let prompt = match running
-            .partial
-            .take_if(|partial| last < Some(partial.request))
-        {
+        let last = running.decoding.last_key_value();
+        let last = last.map(|(request, _)| *request);
+        let partial = &mut running.partial;
+        let prompt = match partial.take_if(|partial| last < Some(partial.request)) {
             Some(partial) => {
                 running.memory.used -= running.memory.blocks(partial.tokens);
                 Prompt { fed: 0, ..partial }
@@ -493,16 +473,16 @@ mod tests {
     use crate::core::workload::shape::Shape;
     use crate::core::workload::trace::Requests;
 
-    /// 200 requests whose keys and values take several times the memory, with outputs that outgrow it. That no task has more
-    /// blocks than there are, the recorder asserts.
+    /// The keys and values of these 200 requests take several times the memory, and some outputs outgrow it. The recorder asserts
+    /// that no task has more blocks than there are.
     #[test]
     fn all_memory_is_free_at_the_end() {
         let model = Model::Llm(None);
-        let shape = |id: u32| Shape::Llm {
+        let shapes = (0..200).map(|id| Shape::Llm {
             prompt: 1 + id * 7 % 50,
             output: 1 + id * 13 % 60,
-        };
-        let requests = Requests::unfold((0..200).map(shape).collect(), &model).unwrap();
+        });
+        let requests = Requests::unfold(shapes.collect(), &model).unwrap();
         let arrivals: Vec<Nanos> = (0..200).map(|id| Nanos(id * 40)).collect();
         let cells = model.cell_types();
         let table = CostTable::parse(
@@ -523,8 +503,8 @@ mod tests {
             longest: None,
         };
         for (block, reserve) in [(1, Some(60)), (1, None), (7, None), (16, None)] {
-            let memory = Memory::new("a test", &setup, block, reserve);
-            let plan = |iteration: &mut Plan<'_, '_>| {
+            let memory = KvMemory::new("a test", &setup, block, reserve);
+            let plan = |iteration: &mut IterationPlan<'_, '_>| {
                 iteration.decode();
                 while iteration.feed(64 - iteration.tokens()) {}
             };

@@ -15,11 +15,11 @@ pub struct Symphony {
     /// The largest batch.
     #[default = 64]
     pub max_batch: u32,
-    /// The batch that the workers are planned for. Requests that are due too early for one are dropped, as by Nexus; with
-    /// 1, only those that can't end in time at all.
+    /// The batch that the workers are planned for. Requests that are due too early for it are dropped, as by Nexus. With 1,
+    /// only requests that can't end in time at all are dropped.
     #[default = 1]
     pub target_batch: u32,
-    /// What a batch may take longer than the cost table says.
+    /// The time by which a batch may take longer than the cost table says.
     #[serde(with = "super::values::time_with_unit")]
     pub margin: Nanos,
 }
@@ -38,7 +38,8 @@ impl Settings for Symphony {
         let target_batch = self.target_batch as usize;
         Ok(by_rule(queue, DueFirst::arrive, move |queue, dispatch| {
             queue.reject_late(dispatch);
-            let (now, mut idle) = (dispatch.now(), dispatch.idle());
+            let now = dispatch.now();
+            let mut idle = dispatch.idle();
             while let Some(worker) = idle.next(dispatch)
                 && let Some(window) = queue.drop_early(target_batch, dispatch)
             {

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::closed::{self, ClosedBatches, Version};
+use super::closed_batches::{self, ClosedBatches, Version};
 use super::prelude::*;
 use super::whole::{PaddedBatch, Waiting};
 use crate::base::error::refuse_if;
@@ -21,46 +21,48 @@ pub struct Triton {
     /// `max_batch_size` of the model.
     #[default = 64]
     pub max_batch: u32,
-    /// Sizes that are sent without a delay. Empty: `max_batch`.
+    /// The sizes of batches that are sent without a delay; if the list is empty, `max_batch`.
     pub preferred_batch_size: Vec<u32>,
-    /// How long the oldest request of a batch that has no preferred size may wait for more.
+    /// The time that the oldest request of a batch without a preferred size may wait for more.
     #[serde(with = "super::values::time_with_unit")]
     pub max_queue_delay: Nanos,
-    /// Larger batches than the smallest preferred size have a preferred size, also after the delay (server#7604; not in
+    /// Whether batches above the smallest preferred size have a preferred size also after the delay (server#7604; not in
     /// Triton).
     pub mandatory: bool,
-    /// The largest sum of the lengths in a batch; a longer request is a batch of its own (ray#58956; Triton leaves such
-    /// rules to custom batching).
+    /// The largest sum of the lengths in a batch. A longer request is a batch of its own (ray#58956; Triton leaves such rules
+    /// to custom batching).
     pub max_total: Option<u64>,
-    /// 0: without levels. A class of priority 1 has the last level, one of priority `priority_levels` the first.
+    /// The number of levels; 0 for none. A class of priority 1 has the last level, one of priority `priority_levels` the
+    /// first.
     pub priority_levels: u32,
     /// The level of requests without a class or with priority 0.
     pub default_priority_level: u32,
     pub default_queue_policy: QueuePolicy,
-    /// By level, from "1", the most urgent.
+    /// The policies of levels, from "1", the most urgent.
     pub priority_queue_policy: BTreeMap<String, QueuePolicy>,
-    /// Responses leave in the order of arrival.
+    /// Whether responses leave in the order of arrival.
     pub preserve_ordering: bool,
-    /// `count` of the instance group: each has a stream, and all of a worker share it.
+    /// The `count` of the instance group. Each instance has a stream, and all instances of a worker share it.
     #[default = 1]
     pub instances: u16,
-    /// Batches of an instance behind the running one, with fixed members. TensorRT's backend has 1: its instance takes
-    /// the next batch when the running one has read its inputs (`ready_for_input_` in `tensorrt_backend`).
+    /// The number of an instance's batches behind the running one, with fixed members. TensorRT's backend has 1, because its
+    /// instance takes the next batch when the running one has read its inputs (`ready_for_input_` in `tensorrt_backend`).
     pub ahead: u32,
     pub version: Version,
 }
 
-/// Each worker counts the tasks of each of its instances.
+/// The largest number of instances, because each worker counts the tasks of each.
 const MOST_INSTANCES: u32 = 64;
-/// Each has a queue.
+/// The largest number of levels, because each has a queue.
 const MOST_LEVELS: u32 = 1_000;
 
+/// The policy of a level.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueuePolicy {
-    /// Requests that arrive while this number of requests wait in the level are rejected. 0: no limit.
+    /// The number of waiting requests from which on further ones are rejected; 0 for no limit.
     pub max_queue_size: u32,
-    /// How long a request may wait. Zero: no limit.
+    /// The time that a request may wait; zero for no limit.
     #[serde(with = "super::values::time_with_unit")]
     pub default_timeout: Nanos,
     pub timeout_action: TimeoutAction,
@@ -68,12 +70,13 @@ pub struct QueuePolicy {
     pub allow_timeout_override: bool,
 }
 
+/// What becomes of a request that has waited too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimeoutAction {
     #[default]
     Reject,
-    /// The request waits until no other of its level or a more urgent one waits.
+    /// The request waits until no other request of its level or a more urgent one waits.
     Delay,
 }
 
@@ -87,14 +90,15 @@ impl Settings for Triton {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         setup.require_sequences("triton")?;
-        let (levels, mut settings) = (self.check()?, self.clone());
+        let levels = self.check()?;
+        let mut settings = self.clone();
         settings.preferred_batch_size.sort_unstable();
         if settings.preferred_batch_size.is_empty() {
             settings.preferred_batch_size.push(self.max_batch);
         }
         let unfinished = vec![vec![0; self.instances.into()]; setup.workers];
         let instances = setup.workers * usize::from(self.instances);
-        let closed = ClosedBatches::of(
+        let closed = ClosedBatches::new(
             Some(self.version),
             instances,
             self.max_batch,
@@ -119,52 +123,15 @@ impl Settings for Triton {
 }
 
 impl Triton {
-    /// As `ValidateModelConfig` in `model_config_utils.cc`. Returns the empty queues.
+    /// Checks the settings like `ValidateModelConfig` in `model_config_utils.cc`, and returns the empty queues.
     pub fn check(&self) -> Result<Vec<Level>, String> {
         at_least_1([
             ("max_batch", self.max_batch),
             ("instances", self.instances.into()),
         ])?;
-        for (key, value, most) in [
-            ("instances", self.instances.into(), MOST_INSTANCES),
-            ("priority_levels", self.priority_levels, MOST_LEVELS),
-        ] {
-            refuse_if(value > most, || {
-                format!("{key}: {value} is too large; at most {most}")
-            })?;
-        }
-        let Triton {
-            max_batch,
-            preferred_batch_size: preferred,
-            ..
-        } = self;
-        if let Some(size) = preferred
-            .iter()
-            .find(|size| !(1..=*max_batch).contains(size))
-        {
-            return Err(format!(
-                "preferred_batch_size: {size} must be between 1 and max_batch ({max_batch})"
-            ));
-        }
-        refuse_if(self.mandatory && preferred.is_empty(), || {
-            "mandatory: no size is preferred; give preferred_batch_size, or leave it out"
-                .to_string()
-        })?;
-        let own = [
-            ("mandatory", self.mandatory),
-            ("max_total", self.max_total.is_some()),
-        ];
-        if let Some((key, _)) = own
-            .iter()
-            .find(|(_, given)| *given && self.version == Version::Closed)
-        {
-            return Err(format!(
-                "{key}: not with version \"21.10\", which merges batches up to max_batch; leave one out"
-            ));
-        }
-        refuse_if(self.max_total == Some(0), || {
-            "max_total: 0 is too small; at least 1, or leave it out".to_string()
-        })?;
+        at_most("instances", self.instances.into(), MOST_INSTANCES)?;
+        at_most("priority_levels", self.priority_levels, MOST_LEVELS)?;
+        self.check_sizes()?;
         let levels = self.levels()?;
         refuse_if(self.preserve_ordering && levels.len() > 1, || {
             format!(
@@ -172,18 +139,50 @@ impl Triton {
                 levels.len()
             )
         })?;
-        let delays = levels
-            .iter()
-            .any(|level| level.policy.timeout_action == TimeoutAction::Delay);
+        let mut actions = levels.iter().map(|level| level.policy.timeout_action);
+        let delays = actions.any(|action| action == TimeoutAction::Delay);
         refuse_if(self.preserve_ordering && delays, || {
             "preserve_ordering: not with the timeout_action \"delay\"".to_string()
         })?;
         Ok(levels)
     }
 
+    fn check_sizes(&self) -> Result<(), String> {
+        let max_batch = self.max_batch;
+        for size in &self.preferred_batch_size {
+            refuse_if(!(1..=max_batch).contains(size), || {
+                format!(
+                    "preferred_batch_size: {size} must be between 1 and max_batch ({max_batch})"
+                )
+            })?;
+        }
+        refuse_if(
+            self.mandatory && self.preferred_batch_size.is_empty(),
+            || {
+                "mandatory: no size is preferred; give preferred_batch_size, or leave it out"
+                    .to_string()
+            },
+        )?;
+        // These keys are not Triton's own.
+        for (key, given) in [
+            ("mandatory", self.mandatory),
+            ("max_total", self.max_total.is_some()),
+        ] {
+            refuse_if(given && self.version == Version::Closed, || {
+                format!(
+                    "{key}: not with version \"21.10\", which merges batches up to max_batch; leave one out"
+                )
+            })?;
+        }
+        refuse_if(self.max_total == Some(0), || {
+            "max_total: 0 is too small; at least 1, or leave it out".to_string()
+        })
+    }
+
     /// The empty queues of all levels.
     fn levels(&self) -> Result<Vec<Level>, String> {
-        let (default, last) = (self.default_priority_level, self.priority_levels);
+        let default = self.default_priority_level;
+        let last = self.priority_levels;
         let first = last.min(1);
         refuse_if(!(first..=last).contains(&default), || {
             format!(
@@ -196,36 +195,48 @@ impl Triton {
         };
         let mut levels = vec![level; last.max(1) as usize];
         for (name, policy) in &self.priority_queue_policy {
-            let level = name.parse::<u32>().ok().filter(|level| (1..=last).contains(level)).ok_or_else(|| {
-                format!("priority_queue_policy.{name}: not a level; priority_levels is {last}, and 1 the most urgent")
-            })?;
-            levels[level as usize - 1].policy = policy.clone();
+            match name.parse::<u32>() {
+                Ok(level) if (1..=last).contains(&level) => {
+                    levels[level as usize - 1].policy = policy.clone();
+                }
+                _ => {
+                    return Err(format!(
+                        "priority_queue_policy.{name}: not a level; priority_levels is {last}, and 1 the most urgent"
+                    ));
+                }
+            }
         }
         Ok(levels)
     }
 
+    /// The place of a request's level.
     fn level(&self, request: &Request<'_>) -> usize {
         let last = i64::from(self.priority_levels);
-        let level = match request.class.map_or(0, |class| class.priority) {
-            0 => self.default_priority_level.into(),
-            priority => last + 1 - i64::from(priority),
+        let level = match request.class {
+            Some(class) if class.priority != 0 => last + 1 - i64::from(class.priority),
+            _ => self.default_priority_level.into(),
         };
         level.clamp(1, last.max(1)) as usize - 1
     }
 
     fn largest_preferred(&self, requests: usize) -> Option<usize> {
-        self.preferred_batch_size
-            .iter()
-            .map(|size| *size as usize)
-            .rfind(|size| *size <= requests)
+        let mut sizes = self.preferred_batch_size.iter().map(|size| *size as usize);
+        sizes.rfind(|size| *size <= requests)
     }
 }
 
-/// The requests of a level, those that are past their timeout last.
+fn at_most(key: &str, value: u32, most: u32) -> Result<(), String> {
+    refuse_if(value > most, || {
+        format!("{key}: {value} is too large; at most {most}")
+    })
+}
+
+/// The requests of a level.
 #[derive(Clone, Default)]
 pub struct Level {
     policy: QueuePolicy,
     queue: VecDeque<Waiting>,
+    /// The requests that are past their timeout, which come last.
     delayed: VecDeque<Waiting>,
     /// The earliest timeout in `queue`, once [`Level::expire`] was called.
     expires: Nanos,
@@ -237,19 +248,19 @@ impl Level {
     }
 
     fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes) {
-        let QueuePolicy {
-            max_queue_size,
-            default_timeout,
-            allow_timeout_override,
-            ..
-        } = self.policy;
-        if max_queue_size > 0 && self.len() >= max_queue_size as usize {
+        let max_queue_size = self.policy.max_queue_size as usize;
+        if max_queue_size > 0 && self.len() >= max_queue_size {
             return outcomes.reject(request.id);
         }
-        let given = Some(default_timeout).filter(|timeout| *timeout > Nanos::ZERO);
-        let given = given.map(|timeout| request.arrival.saturating_add(timeout));
-        let own = request.deadline.filter(|_| allow_timeout_override);
-        let expires = given.into_iter().chain(own).min().unwrap_or(Nanos::MAX);
+        let mut expires = Nanos::MAX;
+        if self.policy.default_timeout > Nanos::ZERO {
+            expires = request.arrival.saturating_add(self.policy.default_timeout);
+        }
+        if self.policy.allow_timeout_override
+            && let Some(deadline) = request.deadline
+        {
+            expires = expires.min(deadline);
+        }
         self.expires = self.expires.min(expires);
         self.queue.push_back(Waiting::new(request, expires));
     }
@@ -268,21 +279,23 @@ impl Level {
         } = self;
         *expires = Nanos::MAX;
         queue.retain(|waiting| {
-            let late = waiting.due <= now;
-            match (late, policy.timeout_action) {
-                (false, _) => *expires = waiting.due.min(*expires),
-                (true, TimeoutAction::Reject) => dispatch.reject(waiting.request),
-                (true, TimeoutAction::Delay) => delayed.push_back(waiting.clone()),
+            if waiting.due > now {
+                *expires = waiting.due.min(*expires);
+                return true;
             }
-            !late
+            match policy.timeout_action {
+                TimeoutAction::Reject => dispatch.reject(waiting.request),
+                TimeoutAction::Delay => delayed.push_back(waiting.clone()),
+            }
+            false
         });
     }
 }
 
-/// Where a batch comes from.
-enum Chosen {
+/// The origin of a batch.
+enum BatchOrigin {
     Formed {
-        /// The number of waiting requests, the chosen ones included.
+        /// The number of waiting requests, including those of the batch.
         waiting: usize,
         rule: &'static str,
     },
@@ -291,53 +304,48 @@ enum Chosen {
     },
 }
 
-/// The first of the waiting requests.
-fn first(levels: &mut [Level], mut wanted: usize) -> impl Iterator<Item = Waiting> {
-    levels
+/// Takes the first `count` of the waiting requests.
+fn take_first(levels: &mut [Level], mut count: usize) -> impl Iterator<Item = Waiting> {
+    let queues = levels
         .iter_mut()
-        .flat_map(|level| [&mut level.queue, &mut level.delayed])
-        .flat_map(move |queue| {
-            let size = wanted.min(queue.len());
-            wanted -= size;
-            queue.drain(..size)
-        })
+        .flat_map(|level| [&mut level.queue, &mut level.delayed]);
+    queues.flat_map(move |queue| {
+        let size = count.min(queue.len());
+        count -= size;
+        queue.drain(..size)
+    })
 }
 
 #[derive(Default)]
 struct TritonPolicy {
     settings: Triton,
-    /// From the most urgent.
+    /// The levels from the most urgent one.
     levels: Vec<Level>,
     closed: Option<ClosedBatches>,
-    /// Tasks of each worker's instances.
+    /// The numbers of unfinished tasks of each worker's instances.
     unfinished: Vec<Vec<u32>>,
-    /// With `preserve_ordering`: the requests that were sent, and those of them that wait for earlier ones to leave.
+    /// The requests that were sent and have not left, if responses leave in order.
     sent: VecDeque<RequestId>,
+    /// The sent requests that are done and wait for earlier ones to leave.
     done: BTreeSet<RequestId>,
     batch: PaddedBatch,
     wake: Option<Nanos>,
 }
 
 impl TritonPolicy {
-    /// `GetDynamicBatch`, for requests of one row each: the size of the batch that a free instance is to send, and the rule
-    /// that gives it. Otherwise until when it waits for more requests, if any are there.
-    fn next(&self, now: Nanos) -> Result<(usize, &'static str), Option<Nanos>> {
-        let Triton {
-            max_batch,
-            max_queue_delay: delay,
-            mandatory,
-            max_total,
-            ..
-        } = &self.settings;
-        let (mut fitting, mut total, mut oldest, mut full) = (0, 0, Nanos::MAX, false);
-        for waiting in self
-            .levels
-            .iter()
-            .flat_map(|level| level.queue.iter().chain(&level.delayed))
-        {
+    /// Triton's `GetDynamicBatch` for requests of one entry each: the size of the batch that a free instance is to send, and
+    /// the rule that gives it. Otherwise returns the instant until which it waits for more requests, if any wait.
+    fn next_batch(&self, now: Nanos) -> Result<(usize, &'static str), Option<Nanos>> {
+        let delay = self.settings.max_queue_delay;
+        let max_batch = self.settings.max_batch as usize;
+        let max_total = self.settings.max_total.unwrap_or(u64::MAX);
+        let mut fitting = 0;
+        let mut total = 0;
+        let mut oldest = Nanos::MAX;
+        let mut full = false;
+        for waiting in self.waiting() {
             total += u64::from(waiting.length);
-            full = fitting == *max_batch as usize
-                || (fitting > 0 && max_total.is_some_and(|most| total > most));
+            full = fitting == max_batch || (fitting > 0 && total > max_total);
             if full {
                 break;
             }
@@ -347,50 +355,58 @@ impl TritonPolicy {
         if fitting == 0 {
             return Err(None);
         }
-        let expires = oldest.saturating_add(*delay);
-        let delayed = *delay > Nanos::ZERO && expires <= now;
+        let expires = oldest.saturating_add(delay);
+        let delayed = delay > Nanos::ZERO && expires <= now;
         match self.settings.largest_preferred(fitting) {
-            Some(size) if !delayed || *mandatory => Ok((size, "the largest preferred size")),
+            Some(size) if !delayed || self.settings.mandatory => {
+                Ok((size, "the largest preferred size"))
+            }
             _ if full => Ok((fitting, "no more fit")),
             _ if delayed => Ok((fitting, "max_queue_delay is over")),
-            _ if *delay == Nanos::ZERO => Ok((fitting, "without max_queue_delay, all that wait")),
+            _ if delay == Nanos::ZERO => Ok((fitting, "without max_queue_delay, all that wait")),
             _ => Err(Some(expires)),
         }
     }
 
-    /// Closes batches while there is a place. Returns until when no batch is ready, if requests wait for that.
+    /// All waiting requests, from the most urgent level.
+    fn waiting(&self) -> impl Iterator<Item = &Waiting> {
+        let levels = self.levels.iter();
+        levels.flat_map(|level| level.queue.iter().chain(&level.delayed))
+    }
+
+    /// Closes batches while there is room for them. Returns the instant until which no batch is ready, if requests wait for
+    /// that.
     fn close(&mut self, now: Nanos) -> Option<Nanos> {
         while self.closed.as_ref().is_some_and(ClosedBatches::has_place) {
-            match self.next(now) {
+            match self.next_batch(now) {
                 Err(until) => return until,
                 Ok((size, _)) => {
-                    self.closed
-                        .as_mut()
-                        .expect("it has a place")
-                        .close(first(&mut self.levels, size));
+                    let closed = self.closed.as_mut().expect("there is room for a batch");
+                    closed.close(take_first(&mut self.levels, size));
                 }
             }
         }
         None
     }
 
-    /// Fills `batch` for a free instance. Otherwise returns until when no batch is ready, if requests wait for that.
-    fn take(&mut self, now: Nanos) -> Result<Chosen, Option<Nanos>> {
+    /// Fills `batch` for a free instance. Otherwise returns the instant until which no batch is ready, if requests wait for
+    /// that.
+    fn take(&mut self, now: Nanos) -> Result<BatchOrigin, Option<Nanos>> {
         let until = self.close(now);
         if let Some(closed) = &mut self.closed {
             return match closed.take(now, &mut self.batch) {
                 0 => Err(until),
-                merged => Ok(Chosen::Closed { merged }),
+                merged => Ok(BatchOrigin::Closed { merged }),
             };
         }
-        let (size, rule) = self.next(now)?;
+        let (size, rule) = self.next_batch(now)?;
         let waiting = self.levels.iter().map(Level::len).sum();
-        self.batch.fill(first(&mut self.levels, size));
-        Ok(Chosen::Formed { waiting, rule })
+        self.batch.fill(take_first(&mut self.levels, size));
+        Ok(BatchOrigin::Formed { waiting, rule })
     }
 
-    /// Sends the batch to the worker's instance with the fewest tasks.
-    fn send(&mut self, chosen: &Chosen, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
+    /// Sends the batch to the worker's instance with the smallest number of tasks.
+    fn send(&mut self, origin: &BatchOrigin, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
         if self.settings.preserve_ordering {
             self.sent.extend(&self.batch.requests);
         }
@@ -399,25 +415,41 @@ impl TritonPolicy {
             .min_by_key(|(_, tasks)| **tasks)
             .expect("at least one instance");
         *tasks += 1;
-        let (stream, size) = (StreamId(place as u16), self.batch.requests.len());
-        dispatch.submit_because(
-            &Task {
-                stream,
-                ..self.batch.task(worker)
+        let stream = StreamId(place as u16);
+        let size = self.batch.requests.len();
+        let task = Task {
+            stream,
+            ..self.batch.task(worker)
+        };
+        dispatch.submit_because(&task, || Reason {
+            what: "the requests that have waited longest, of the most urgent levels".into(),
+            size: match origin {
+                BatchOrigin::Formed { waiting, rule } => {
+                    format!("{size} of {waiting} that wait: {rule}")
+                }
+                BatchOrigin::Closed { merged } => {
+                    closed_batches::reason(size, *merged, self.settings.max_queue_delay)
+                }
             },
-            || Reason {
-                what: "the requests that have waited longest, of the most urgent levels".into(),
-                size: match chosen {
-                    Chosen::Formed { waiting, rule } => {
-                        format!("{size} of {waiting} that wait: {rule}")
-                    }
-                    Chosen::Closed { merged } => {
-                        closed::reason(size, *merged, self.settings.max_queue_delay)
-                    }
-                },
-                when: format!("instance {stream} of worker {worker} was free"),
-            },
-        );
+            when: format!("instance {stream} of worker {worker} was free"),
+        });
+    }
+
+    /// Offers a batch to each instance that may have one. Returns the instant until which no batch is ready, if requests wait
+    /// for that.
+    fn send_all(&mut self, dispatch: &mut Dispatch<'_>) -> Option<Nanos> {
+        let now = dispatch.now();
+        let batches_of_instance = self.settings.ahead as usize + 1;
+        for unfinished in 0..usize::from(self.settings.instances) * batches_of_instance {
+            let mut workers = dispatch.with_unfinished(unfinished);
+            while let Some(worker) = workers.next(dispatch) {
+                match self.take(now) {
+                    Ok(origin) => self.send(&origin, worker, dispatch),
+                    Err(until) => return until,
+                }
+            }
+        }
+        self.close(now)
     }
 }
 
@@ -429,44 +461,28 @@ impl Policy for TritonPolicy {
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
         self.unfinished[completed.worker.index()][completed.stream.index()] -= 1;
         if !self.settings.preserve_ordering {
-            return completed
-                .requests
-                .iter()
-                .for_each(|request| outcomes.finish(*request));
+            for request in completed.requests {
+                outcomes.finish(*request);
+            }
+            return;
         }
         self.done.extend(completed.requests);
-        while let Some(first) = self.sent.front().filter(|first| self.done.remove(*first)) {
+        while let Some(first) = self.sent.front()
+            && self.done.remove(first)
+        {
             outcomes.finish(*first);
             self.sent.pop_front();
         }
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        self.levels
-            .iter_mut()
-            .for_each(|level| level.expire(dispatch));
-        self.wake = self
-            .levels
-            .iter()
-            .map(|level| level.expires)
-            .min()
-            .filter(|at| *at < Nanos::MAX);
-        let now = dispatch.now();
-        let until = 'offered: {
-            for unfinished in
-                0..usize::from(self.settings.instances) * (self.settings.ahead as usize + 1)
-            {
-                let mut workers = dispatch.with_unfinished(unfinished);
-                while let Some(worker) = workers.next(dispatch) {
-                    match self.take(now) {
-                        Ok(chosen) => self.send(&chosen, worker, dispatch),
-                        Err(until) => break 'offered until,
-                    }
-                }
-            }
-            self.close(now)
-        };
-        self.wake = self.wake.into_iter().chain(until).min();
+        for level in &mut self.levels {
+            level.expire(dispatch);
+        }
+        let expires = self.levels.iter().map(|level| level.expires).min();
+        let expires = expires.filter(|at| *at < Nanos::MAX);
+        let until = self.send_all(dispatch);
+        self.wake = expires.into_iter().chain(until).min();
     }
 
     fn works_ahead(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Values of settings: ranges, one value for each cell type, times with a unit.
+//! The values of settings: limits, one value for each cell type, times with a unit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::de::{self, Deserialize, Deserializer, IntoDeserializer, Visitor};
 use crate::base::units::Nanos;
 use crate::core::workload::model::CellType;
 
-/// `at_least_1([("max_batch", self.max_batch)])?`.
+/// Refuses 0 for the keys: `at_least_1([("max_batch", self.max_batch)])?`.
 pub fn at_least_1<const N: usize>(keys: [(&str, u32); N]) -> Result<(), String> {
     match keys.iter().find(|(_, value)| *value == 0) {
         None => Ok(()),
@@ -27,7 +27,7 @@ pub fn share(key: &str, value: f64) -> Result<(), String> {
     }
 }
 
-/// `512`, or by cell `{ encoder = 512, decoder = 256 }`.
+/// One value for all cells, as in `512`, or one for each, as in `{ encoder = 512, decoder = 256 }`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum PerCell {
@@ -36,54 +36,57 @@ pub enum PerCell {
 }
 
 impl PerCell {
-    /// In the order of `cells`, at most the device's largest batch; `key` is for messages.
+    /// The values of all cells in the order of `cells`, at most the device's largest batch. `key` is for messages.
     pub fn resolve(&self, key: &str, cells: &[CellType]) -> Result<Vec<u32>, String> {
-        let names = || {
-            cells
-                .iter()
-                .map(|cell| cell.name.as_str())
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        if let PerCell::Each(by_cell) = self
-            && let Some(unknown) = by_cell
-                .keys()
-                .find(|name| cells.iter().all(|cell| cell.name != **name))
-        {
-            return Err(format!(
-                "{key}.{unknown}: the model has no such cell; its cells: {}",
-                names()
-            ));
+        if let PerCell::Each(by_cell) = self {
+            for name in by_cell.keys() {
+                if cells.iter().all(|cell| cell.name != *name) {
+                    return Err(format!(
+                        "{key}.{name}: the model has no such cell; its cells: {}",
+                        names_of(cells)
+                    ));
+                }
+            }
         }
-        let value_of = |cell: &CellType| {
+        let mut values = Vec::new();
+        for cell in cells {
             let (place, value) = match self {
                 PerCell::All(value) => (key.to_string(), Some(*value)),
-                PerCell::Each(by_cell) => (
-                    format!("{key}.{}", cell.name),
-                    by_cell.get(&cell.name).copied(),
-                ),
+                PerCell::Each(by_cell) => {
+                    let value = by_cell.get(&cell.name).copied();
+                    (format!("{key}.{}", cell.name), value)
+                }
             };
             match value {
-                None => Err(format!(
-                    "{key}: no value for the cell \"{}\"; the model's cells: {}",
-                    cell.name,
-                    names()
-                )),
-                Some(0) => Err(format!(
-                    "{place}: 0 is too small; at least 1 (the model's cells: {})",
-                    names()
-                )),
-                Some(value) => Ok(cell
-                    .batches
-                    .last()
-                    .map_or(value, |largest| value.min(*largest))),
+                None => {
+                    return Err(format!(
+                        "{key}: no value for the cell \"{}\"; the model's cells: {}",
+                        cell.name,
+                        names_of(cells)
+                    ));
+                }
+                Some(0) => {
+                    return Err(format!(
+                        "{place}: 0 is too small; at least 1 (the model's cells: {})",
+                        names_of(cells)
+                    ));
+                }
+                Some(value) => values.push(match cell.batches.last() {
+                    Some(largest) => value.min(*largest),
+                    None => value,
+                }),
             }
-        };
-        cells.iter().map(value_of).collect()
+        }
+        Ok(values)
     }
 }
 
-/// The sizes that cells are made for (BatchMaker's `Bsizes`), ascending: a step is padded up to the next one. `None`: any
+fn names_of(cells: &[CellType]) -> String {
+    let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// The ascending sizes that cells are made for (BatchMaker's `Bsizes`); `None` for any size. A step is padded up to the next
 /// size.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(transparent)]
@@ -119,12 +122,13 @@ impl BatchSizes {
     /// The smallest size of at least `nodes`, but at most the device's largest batch.
     pub fn next(&self, nodes: u32, largest: u32) -> u32 {
         let sizes = self.list();
-        sizes
-            .get(sizes.partition_point(|size| *size < nodes))
-            .map_or(nodes, |size| (*size).min(largest))
+        match sizes.get(sizes.partition_point(|size| *size < nodes)) {
+            Some(size) => (*size).min(largest),
+            None => nodes,
+        }
     }
 
-    /// Empty for any size.
+    /// The sizes; empty for any size.
     pub fn list(&self) -> &[u32] {
         self.0.as_deref().unwrap_or_default()
     }
@@ -163,7 +167,7 @@ pub mod time_with_unit {
 
     use crate::base::units::Nanos;
 
-    /// In the largest unit.
+    /// Writes a time in the largest unit.
     pub fn serialize<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(time)
     }
@@ -173,35 +177,37 @@ pub mod time_with_unit {
     }
 }
 
-/// A time with its unit; `None` for the word, if there is one.
+/// Reads a time with its unit; `None` for the word, if there is one.
 pub(super) fn time_or<'de, D: Deserializer<'de>>(
     word: Option<&'static str>,
     deserializer: D,
 ) -> Result<Option<Nanos>, D::Error> {
-    struct Wanted(Option<&'static str>);
+    struct TimeOrWord(Option<&'static str>);
 
-    impl Visitor<'_> for Wanted {
+    impl Visitor<'_> for TimeOrWord {
         type Value = Option<Nanos>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a time with its unit in quotes, such as \"2ms\"")?;
-            self.0.map_or(Ok(()), |word| write!(f, ", or \"{word}\""))
+            match self.0 {
+                Some(word) => write!(f, ", or \"{word}\""),
+                None => Ok(()),
+            }
         }
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<Option<Nanos>, E> {
             if self.0 == Some(text) {
                 return Ok(None);
             }
-            let or = self
-                .0
-                .map_or(String::new(), |word| format!("; or \"{word}\""));
-            Nanos::parse(text)
-                .map(Some)
-                .map_err(|problem| E::custom(format!("{problem}{or}")))
+            match (Nanos::parse(text), self.0) {
+                (Ok(time), _) => Ok(Some(time)),
+                (Err(problem), Some(word)) => Err(E::custom(format!("{problem}; or \"{word}\""))),
+                (Err(problem), None) => Err(E::custom(problem)),
+            }
         }
     }
 
-    deserializer.deserialize_str(Wanted(word))
+    deserializer.deserialize_str(TimeOrWord(word))
 }
 
 #[cfg(test)]
@@ -213,11 +219,9 @@ mod tests {
     fn every_cell_gets_a_value_or_an_error() {
         let cells = Model::Seq2Seq.cell_types();
         let each = |pairs: &[(&str, u32)]| {
-            let by_cell = pairs
-                .iter()
-                .map(|(cell, value)| (cell.to_string(), *value))
-                .collect();
-            PerCell::Each(by_cell).resolve("max_batch", &cells)
+            let pairs = pairs.iter();
+            let by_cell = pairs.map(|(cell, value)| (cell.to_string(), *value));
+            PerCell::Each(by_cell.collect()).resolve("max_batch", &cells)
         };
         assert_eq!(PerCell::All(7).resolve("max_batch", &cells), Ok(vec![7, 7]));
         assert_eq!(

@@ -3,22 +3,22 @@
 //! sequences decode. Without a free block, the latest arrivals are preempted and computed again later.
 
 use super::prelude::*;
-use super::sequences::{Continuous, Memory};
+use super::sequences::{Continuous, KvMemory};
 
 /// `kind = "vllm"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Vllm {
-    /// The most tokens of the prompts of an iteration; a longer prompt runs alone.
+    /// The largest number of tokens of the prompts of an iteration. A longer prompt runs alone.
     #[default = 2048]
     pub max_batched_tokens: u32,
-    /// The most sequences of an iteration.
+    /// The largest number of sequences in an iteration.
     #[default = 256]
     pub max_batch: u32,
-    /// Tokens of a block of keys and values.
+    /// The number of tokens in a block of keys and values.
     #[default = 16]
     pub block: u32,
-    /// The share of the blocks that stays free when a request is admitted beside others.
+    /// The share of the blocks that stays free when a request is admitted next to others.
     #[default = 0.01]
     pub watermark: f64,
 }
@@ -33,7 +33,7 @@ impl Settings for Vllm {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_batched_tokens", self.max_batched_tokens)])?;
-        let memory = Memory::new("vllm", setup, self.block, None);
+        let memory = KvMemory::new("vllm", setup, self.block, None);
         let most = u64::from(self.max_batched_tokens);
         let policy = Continuous::new(
             setup,

@@ -9,8 +9,8 @@ use crate::core::cost::timing::task_time;
 use crate::core::cost::{CostModel, Extra};
 use crate::core::workload::cell_graph::Run;
 
-/// A policy that is a rule on a queue. The rule sends and drops at each instant, and says when it wants to be asked again
-/// even without events.
+/// A policy that is a rule on a queue. The rule sends and drops at each instant, and returns the instant at which it has to be
+/// asked again even without events.
 pub fn by_rule<Q: 'static>(
     queue: Q,
     arrive: impl FnMut(&mut Q, &Request<'_>) + 'static,
@@ -47,26 +47,29 @@ impl<Q, A: FnMut(&mut Q, &Request<'_>), R: FnMut(&mut Q, &mut Dispatch<'_>) -> O
     }
 }
 
+/// Requests in the order of arrival, and what a policy keeps of each.
 pub struct FirstCome<K> {
     max_batch: usize,
     requests: VecDeque<RequestId>,
     kept: VecDeque<K>,
+    /// The requests of the last batch.
     taken: Vec<RequestId>,
 }
 
+/// A batch that was taken from the front of a queue.
 #[derive(Clone, Copy)]
 pub struct Taken<'a> {
     pub worker: WorkerId,
     pub requests: &'a [RequestId],
+    /// The number of requests that still wait.
     pub left: usize,
     pub max_batch: usize,
 }
 
 impl<K> FirstCome<K> {
     pub fn new(max_batch: u32) -> Self {
-        let max_batch = max_batch as usize;
         FirstCome {
-            max_batch,
+            max_batch: max_batch as usize,
             requests: VecDeque::new(),
             kept: VecDeque::new(),
             taken: Vec::new(),
@@ -86,11 +89,12 @@ impl<K> FirstCome<K> {
         self.requests.len()
     }
 
-    /// What is kept of the request that has waited longest.
+    /// What the policy keeps of the request that has waited longest.
     pub fn first(&self) -> Option<&K> {
         self.kept.front()
     }
 
+    /// Takes a batch for a worker, with what the policy keeps of its requests.
     pub fn take(&mut self, worker: WorkerId) -> (Taken<'_>, Drain<'_, K>) {
         let size = self.requests.len().min(self.max_batch);
         self.taken.clear();
@@ -113,12 +117,11 @@ pub fn first_come<K: 'static>(
     mut submit: impl FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>) + 'static,
 ) -> Result<Box<dyn Policy>, String> {
     at_least_1([("max_batch", max_batch)])?;
-    let arrive = move |queue: &mut FirstCome<K>, request: &Request<'_>| {
-        queue.arrive(request.id, keep(request))
-    };
     Ok(by_rule(
         FirstCome::new(max_batch),
-        arrive,
+        move |queue: &mut FirstCome<K>, request: &Request<'_>| {
+            queue.arrive(request.id, keep(request));
+        },
         move |queue, dispatch| {
             let mut idle = dispatch.idle();
             while !queue.is_empty()
@@ -132,35 +135,33 @@ pub fn first_come<K: 'static>(
     ))
 }
 
-/// What most of them keep.
+/// The graph of a request, which most policies keep.
 pub fn graph(request: &Request<'_>) -> CellGraph {
     request.graph.clone()
 }
 
 impl Taken<'_> {
+    /// The number of requests that waited before.
     pub fn waiting(&self) -> usize {
         self.requests.len() + self.left
     }
 
     pub fn reason(&self) -> Reason {
-        let Taken {
-            worker,
-            requests,
-            left,
-            max_batch,
-        } = self;
+        let waiting = self.waiting();
         Reason {
             what: "the requests that have waited longest".into(),
-            size: match left {
-                0 => format!("all {} that wait", requests.len()),
-                _ => format!("max_batch ({max_batch}) of {} that wait", self.waiting()),
+            size: match self.left {
+                0 => format!("all {waiting} that wait"),
+                _ => format!("max_batch ({}) of {waiting} that wait", self.max_batch),
             },
-            when: format!("worker {worker} had nothing to do"),
+            when: format!("worker {} had nothing to do", self.worker),
         }
     }
 
+    /// Why the batch has its size, for policies that evaluate it as one graph.
     pub fn size_of_evaluation(&self) -> String {
-        let (waiting, max_batch) = (self.waiting(), self.max_batch);
+        let waiting = self.waiting();
+        let max_batch = self.max_batch;
         match self.left {
             0 => format!("all {waiting} waiting requests (max_batch is {max_batch})"),
             _ => format!("max_batch ({max_batch}) of {waiting} waiting requests"),
@@ -173,7 +174,7 @@ impl Taken<'_> {
 pub struct Waiting {
     pub request: RequestId,
     pub arrival: Nanos,
-    /// When it is too late; [`Nanos::MAX`]: never.
+    /// The instant at which the request is too late; [`Nanos::MAX`] if it never is.
     pub due: Nanos,
     pub length: u32,
     pub graph: CellGraph,
@@ -181,24 +182,23 @@ pub struct Waiting {
 
 impl Waiting {
     pub fn new(request: &Request<'_>, due: Nanos) -> Waiting {
-        let (length, graph) = (request.shape.length(), request.graph.clone());
         Waiting {
             request: request.id,
             arrival: request.arrival,
             due,
-            length,
-            graph,
+            length: request.shape.length(),
+            graph: request.graph.clone(),
         }
     }
 }
 
-/// Chains padded to the longest member's steps.
+/// A batch of chains that are padded to the longest member's steps.
 #[derive(Debug, Default)]
 pub struct PaddedBatch {
     pub requests: Vec<RequestId>,
     pub steps: Vec<Step>,
     useful_cells: u64,
-    /// Memory of [`PaddedBatch::time`].
+    /// The memory that [`PaddedBatch::time`] uses.
     padded: Vec<Step>,
 }
 
@@ -209,7 +209,7 @@ impl PaddedBatch {
         self.useful_cells = 0;
     }
 
-    /// Replaces the members. Panics as [`PaddedBatch::add`] does.
+    /// Replaces the members. Panics like [`PaddedBatch::add`].
     pub fn fill<W: Borrow<Waiting>>(&mut self, members: impl IntoIterator<Item = W>) {
         self.clear();
         self.extend(members);
@@ -217,8 +217,8 @@ impl PaddedBatch {
 
     pub fn extend<W: Borrow<Waiting>>(&mut self, members: impl IntoIterator<Item = W>) {
         for member in members {
-            let Waiting { request, graph, .. } = member.borrow();
-            self.add(*request, graph);
+            let waiting = member.borrow();
+            self.add(waiting.request, &waiting.graph);
         }
     }
 
@@ -232,34 +232,24 @@ impl PaddedBatch {
             panic!("only chains can be padded")
         };
         self.requests.push(request);
-        let known = self.steps.len();
-        for (step, run) in self.steps.iter_mut().zip(runs.iter()) {
-            step.batch += 1;
-            step.times = run.length.max(step.times);
-            step.input = run.input.max(step.input);
+        for (place, run) in runs.iter().enumerate() {
+            match self.steps.get_mut(place) {
+                Some(step) => {
+                    step.batch += 1;
+                    step.times = run.length.max(step.times);
+                    step.input = run.input.max(step.input);
+                }
+                None => self.steps.push(step_of_run(run, 1)),
+            }
+            self.useful_cells += u64::from(run.length) * u64::from(run.input.max(1));
         }
-        let step = |&Run {
-                        cell,
-                        length,
-                        input,
-                    }: &Run| Step {
-            cell,
-            batch: 1,
-            times: length,
-            input,
-        };
-        self.steps.extend(runs.iter().skip(known).map(step));
-        self.useful_cells += runs
-            .iter()
-            .map(|run| u64::from(run.length) * u64::from(run.input.max(1)))
-            .sum::<u64>();
     }
 
     pub fn task(&self, worker: WorkerId) -> Task<'_> {
         Task::whole_requests(worker, &self.steps, &self.requests, self.useful_cells)
     }
 
-    /// From the submission to the end on an idle worker, with `more` requests that are like the longest.
+    /// The time from the submission to the end on an idle worker, with `more` requests that are like the longest.
     pub fn time(&mut self, more: u32, costs: &(impl CostModel + ?Sized)) -> Nanos {
         self.padded.clear();
         for step in &self.steps {
@@ -283,28 +273,11 @@ impl PaddedBatch {
 /// For this number of equal requests, from the lowest depth up; neighbours of one cell type are one step.
 pub fn one_by_one(graph: &CellGraph, batch: u32) -> Vec<Step> {
     match graph {
-        CellGraph::Chains(runs) => runs
-            .iter()
-            .map(
-                |&Run {
-                     cell,
-                     length,
-                     input,
-                 }| Step {
-                    cell,
-                    batch,
-                    times: length,
-                    input,
-                },
-            )
-            .collect(),
+        CellGraph::Chains(runs) => runs.iter().map(|run| step_of_run(run, batch)).collect(),
         CellGraph::Graph(graph) => {
-            let mut order: Vec<(u32, CellId)> = graph
-                .depths()
-                .iter()
-                .copied()
-                .zip(graph.cells().iter().copied())
-                .collect();
+            let depths = graph.depths().iter().copied();
+            let cells = graph.cells().iter().copied();
+            let mut order: Vec<(u32, CellId)> = depths.zip(cells).collect();
             order.sort_unstable();
             let mut steps: Vec<Step> = Vec::new();
             for (_, cell) in order {
@@ -320,6 +293,15 @@ pub fn one_by_one(graph: &CellGraph, batch: u32) -> Vec<Step> {
             }
             steps
         }
+    }
+}
+
+fn step_of_run(run: &Run, batch: u32) -> Step {
+    Step {
+        cell: run.cell,
+        batch,
+        times: run.length,
+        input: run.input,
     }
 }
 

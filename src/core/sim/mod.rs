@@ -9,7 +9,7 @@ use crate::core::backend::Backend;
 use crate::core::cost::timing::{Start, Timing};
 use crate::core::task::{Completion, MemberList, Task};
 
-/// The simulated backend for a policy that uses this number of streams of each worker.
+/// The simulated backend of a policy that uses this number of streams of each worker.
 pub fn backend<'t, T: Timing + 't>(
     workers: usize,
     streams: u16,
@@ -21,14 +21,18 @@ pub fn backend<'t, T: Timing + 't>(
     }
 }
 
-/// Completions that the driver does not know of: when it is told, the finish, the task, the start.
-type Told = BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>;
+/// Completions that the engine does not know yet: the instant of the report, the finish, the task, the start.
+type PendingReports = BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>;
 
-/// The next completion that the driver is told of until then. The clock advances.
-fn next(now: &mut Nanos, told: &mut Told, until: Option<Nanos>) -> Option<Completion> {
-    match told.peek() {
+/// The next completion that is reported to the engine up to `until`. The clock advances.
+fn next_report(
+    now: &mut Nanos,
+    reports: &mut PendingReports,
+    until: Option<Nanos>,
+) -> Option<Completion> {
+    match reports.peek() {
         Some(Reverse((at, ..))) if until.is_none_or(|until| *at <= until) => {
-            let Reverse((at, finish, task, start)) = told.pop()?;
+            let Reverse((at, finish, task, start)) = reports.pop()?;
             *now = (*now).max(at);
             Some(Completion {
                 task,
@@ -47,19 +51,20 @@ fn next(now: &mut Nanos, told: &mut Told, until: Option<Nanos>) -> Option<Comple
 pub struct Sim<T> {
     timing: T,
     now: Nanos,
+    /// The end of each worker's last task.
     free_at: Vec<Nanos>,
+    /// The cell type of each worker's last step.
     last: Vec<Option<CellId>>,
-    running: Told,
+    running: PendingReports,
 }
 
 impl<T: Timing> Sim<T> {
     pub fn new(workers: usize, timing: T) -> Self {
-        let (free_at, last) = (vec![Nanos::ZERO; workers], vec![None; workers]);
         Sim {
             timing,
             now: Nanos::ZERO,
-            free_at,
-            last,
+            free_at: vec![Nanos::ZERO; workers],
+            last: vec![None; workers],
             running: BinaryHeap::new(),
         }
     }
@@ -94,9 +99,9 @@ impl<T: Timing> Backend for Sim<T> {
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
-        // The clock does not go back, even if the driver asks for an earlier instant.
+        // The clock does not go back, even if the engine asks for an earlier instant.
         let until = until.map(|until| until.max(self.now));
-        next(&mut self.now, &mut self.running, until)
+        next_report(&mut self.now, &mut self.running, until)
     }
 }
 
@@ -106,49 +111,51 @@ impl<T: Timing> Backend for Sim<T> {
 /// share of the device that it can use. While the demands fit, all run at full speed; above that, one factor slows all
 /// down so that they use exactly the whole device.
 ///
-/// As all tasks of a worker run at one speed, one virtual clock at that speed is enough: a task ends when it has
+/// All tasks of a worker run at one speed, so one virtual clock at that speed is enough: a task ends when it has
 /// advanced by the task's time alone. Speeds are rounded down to 2^-32 of full speed, and a task ends at the first
 /// whole nanosecond at which its work is done.
 pub struct SharedSim<T> {
     timing: T,
     now: Nanos,
-    workers: Vec<Worker>,
-    done: Told,
+    workers: Vec<SharedWorker>,
+    done: PendingReports,
 }
 
-/// In 2^-32 of a nanosecond at full speed. All of time takes 96 bits.
-type Work = u128;
+/// An instant of a virtual clock, in 2^-32 of a nanosecond at full speed. All of time takes 96 bits.
+type VirtualTime = u128;
 
 #[derive(Default)]
-struct Worker {
-    streams: Vec<Stream>,
-    /// Streams whose first tasks wait for their start, by that instant.
+struct SharedWorker {
+    streams: Vec<SharedStream>,
+    /// The streams whose first tasks wait, with the instant at which they start.
     waiting: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// Streams whose first tasks run, by the virtual clock at their end.
-    running: BinaryHeap<Reverse<(Work, usize)>>,
-    /// Of the running tasks, in units of [`Share`].
+    /// The streams whose first tasks run, with the virtual clock at their end.
+    running: BinaryHeap<Reverse<(VirtualTime, usize)>>,
+    /// The sum of the running tasks' demands, in units of [`Share`].
     demands: u64,
     /// The virtual clock at the instant `read`.
-    clock: Work,
+    clock: VirtualTime,
     read: Nanos,
-    /// When the next task begins or ends, unless another is submitted before.
+    /// The instant at which the next task begins or ends, unless another is submitted before.
     next: Nanos,
 }
 
 #[derive(Default)]
-struct Stream {
-    /// The first runs, or waits for its start.
-    tasks: VecDeque<Queued>,
-    /// When the last completed task ended.
+struct SharedStream {
+    /// The unfinished tasks. The first one runs, or waits for its start.
+    tasks: VecDeque<QueuedTask>,
+    /// The end of the last completed task.
     free: Nanos,
+    /// The cell type of the last submitted step.
     last: Option<CellId>,
 }
 
-struct Queued {
+struct QueuedTask {
     id: TaskId,
     start: Start,
-    /// Once it is the first of its stream.
+    /// The instant of its start, known once it is the first of its stream.
     began: Nanos,
+    /// Its duration if it runs alone.
     alone: Nanos,
     demand: Share,
     completion_delay: Nanos,
@@ -165,66 +172,66 @@ fn speed(demands: u64) -> Share {
 
 impl<T: Timing> SharedSim<T> {
     pub fn new(workers: usize, streams: u16, timing: T) -> Self {
-        let streams = || (0..streams).map(|_| Stream::default()).collect();
-        let worker = |_| Worker {
-            streams: streams(),
-            next: Nanos::MAX,
-            ..Worker::default()
-        };
-        let workers = (0..workers).map(worker).collect();
         SharedSim {
             timing,
             now: Nanos::ZERO,
-            workers,
+            workers: (0..workers).map(|_| SharedWorker::new(streams)).collect(),
             done: BinaryHeap::new(),
         }
     }
 
-    /// Up to `until` or the next report to the driver.
+    /// Advances the workers up to `until` or the next report to the engine.
     fn advance(&mut self, until: Nanos) {
         loop {
-            let told = self
-                .done
-                .peek()
-                .map_or(Nanos::MAX, |Reverse((told, ..))| *told);
-            // A task that ends at the instant of a report may have to be reported before it.
-            let next = self
-                .workers
-                .iter()
-                .filter(|worker| worker.is_busy())
-                .map(|worker| worker.next)
-                .min();
-            let Some(next) = next.filter(|next| *next <= until.min(told)) else {
-                return;
+            let report = match self.done.peek() {
+                Some(Reverse((at, ..))) => *at,
+                None => Nanos::MAX,
             };
-            for worker in self
-                .workers
-                .iter_mut()
-                .filter(|worker| worker.is_busy() && worker.next == next)
-            {
-                worker.step(next, &mut self.done);
+            let busy = self.workers.iter().filter(|worker| worker.is_busy());
+            // A task that ends at the instant of a report may have to be reported before it.
+            match busy.map(|worker| worker.next).min() {
+                Some(next) if next <= until.min(report) => self.step(next),
+                _ => return,
+            }
+        }
+    }
+
+    /// Begins and ends the tasks of this instant, at which the first of the workers has any.
+    fn step(&mut self, at: Nanos) {
+        for worker in &mut self.workers {
+            if worker.is_busy() && worker.next == at {
+                worker.step(at, &mut self.done);
             }
         }
     }
 }
 
-impl Worker {
+impl SharedWorker {
+    fn new(streams: u16) -> SharedWorker {
+        SharedWorker {
+            streams: (0..streams).map(|_| SharedStream::default()).collect(),
+            next: Nanos::MAX,
+            ..SharedWorker::default()
+        }
+    }
+
     fn is_busy(&self) -> bool {
         !self.waiting.is_empty() || !self.running.is_empty()
     }
 
+    /// Lets the first task of a stream wait for its start.
     fn wait_for(&mut self, stream: usize) {
-        let Stream { tasks, free, .. } = &mut self.streams[stream];
+        let SharedStream { tasks, free, .. } = &mut self.streams[stream];
         if let Some(first) = tasks.front_mut() {
             first.began = first.start.at(*free);
             self.waiting.push(Reverse((first.began, stream)));
         }
     }
 
-    /// All tasks end at the end of time.
-    fn step(&mut self, at: Nanos, done: &mut Told) {
-        self.clock +=
-            Work::from(speed(self.demands).0) * Work::from(at.saturating_since(self.read).0);
+    /// Begins and ends the tasks of this instant. At the end of time all tasks end.
+    fn step(&mut self, at: Nanos, done: &mut PendingReports) {
+        self.clock += VirtualTime::from(speed(self.demands).0)
+            * VirtualTime::from(at.saturating_since(self.read).0);
         self.read = at;
         loop {
             if let Some(&Reverse((target, stream))) = self.running.peek()
@@ -251,7 +258,7 @@ impl Worker {
                 let task = &self.streams[stream].tasks[0];
                 self.demands += task.demand.0;
                 self.running.push(Reverse((
-                    self.clock + (Work::from(task.alone.0) << 32),
+                    self.clock + (VirtualTime::from(task.alone.0) << 32),
                     stream,
                 )));
             } else {
@@ -261,18 +268,18 @@ impl Worker {
         self.look_ahead();
     }
 
+    /// Computes the instant of the next start or end.
     fn look_ahead(&mut self) {
-        let finish = self
-            .running
-            .peek()
-            .map_or(Nanos::MAX, |Reverse((target, _))| {
-                let left = (target - self.clock).div_ceil(Work::from(speed(self.demands).0));
-                Nanos(u64::try_from(Work::from(self.read.0) + left).unwrap_or(u64::MAX))
-            });
-        let start = self
-            .waiting
-            .peek()
-            .map_or(Nanos::MAX, |Reverse((start, _))| *start);
+        let mut finish = Nanos::MAX;
+        if let Some(Reverse((target, _))) = self.running.peek() {
+            let left = (target - self.clock).div_ceil(VirtualTime::from(speed(self.demands).0));
+            let end = VirtualTime::from(self.read.0) + left;
+            finish = Nanos(u64::try_from(end).unwrap_or(u64::MAX));
+        }
+        let mut start = Nanos::MAX;
+        if let Some(Reverse((first, _))) = self.waiting.peek() {
+            start = *first;
+        }
         self.next = finish.min(start);
     }
 }
@@ -285,7 +292,8 @@ impl<T: Timing> Backend for SharedSim<T> {
     /// # Panics
     /// On a stream that the worker does not have: the policy has declared how many it uses.
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
-        let (worker, stream) = (&mut self.workers[task.worker.index()], task.stream.index());
+        let worker = &mut self.workers[task.worker.index()];
+        let stream = task.stream.index();
         let streams = worker.streams.len();
         assert!(
             stream < streams,
@@ -295,14 +303,14 @@ impl<T: Timing> Backend for SharedSim<T> {
             // A task that was submitted at this instant and takes no time has ended.
             worker.step(self.now, &mut self.done);
         }
-        let Stream { tasks, last, free } = &mut worker.streams[stream];
+        let SharedStream { tasks, last, free } = &mut worker.streams[stream];
         let start = self.timing.start(task, self.now, tasks.is_empty());
         let alone = self.timing.duration(task, *last);
         let alone = self.timing.disturbed(alone, start.at(*free));
         let demand = self.timing.demand(task).min(Share::WHOLE);
         let completion_delay = self.timing.completion_delay();
         *last = task.steps.last().map(|step| step.cell);
-        tasks.push_back(Queued {
+        tasks.push_back(QueuedTask {
             id,
             start,
             began: Nanos::ZERO,
@@ -323,7 +331,7 @@ impl<T: Timing> Backend for SharedSim<T> {
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
         let until = until.map(|until| until.max(self.now));
         self.advance(until.unwrap_or(Nanos::MAX));
-        next(&mut self.now, &mut self.done, until)
+        next_report(&mut self.now, &mut self.done, until)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The shared device: by hand, by its laws, against a naive one, and against single streams.
+//! Checks of the shared device by hand, by its laws, against a naive device, and against single streams.
 
 use std::collections::VecDeque;
 
@@ -16,9 +16,9 @@ struct Job {
     submit: u64,
     worker: u16,
     stream: u16,
-    /// From the submission to the earliest start.
+    /// The time from the submission to the earliest start.
     lag: u64,
-    /// From the end of the task before it.
+    /// The time from the end of the task before it.
     gap: u64,
     alone: u64,
     demand: Share,
@@ -28,7 +28,7 @@ struct Job {
 const HALF: Share = Share(Share::WHOLE.0 / 2);
 
 impl Job {
-    /// On the first worker, without a gap.
+    /// A task on the first worker without a lag or a gap.
     fn new(submit: u64, stream: u16, alone: u64, demand: Share) -> Job {
         Job {
             submit,
@@ -103,24 +103,25 @@ fn task_on(worker: u16, stream: u16) -> Task<'static> {
     }
 }
 
-fn told(jobs: &[Job]) -> Vec<(Nanos, Completion)> {
+/// The completions of a script, each with the instant at which it is reported.
+fn reports(jobs: &[Job]) -> Vec<(Nanos, Completion)> {
     let mut backend = SharedSim::new(2, 4, Script::new(jobs));
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     for (id, job) in (0..).zip(jobs) {
         while let Some(completion) = backend.wait(Some(Nanos(job.submit))) {
-            told.push((backend.now(), completion));
+            reports.push((backend.now(), completion));
         }
         assert_eq!(backend.now(), Nanos(job.submit));
         backend.submit(TaskId(id), &task_on(job.worker, job.stream), None);
     }
     while let Some(completion) = backend.wait(None) {
-        told.push((backend.now(), completion));
+        reports.push((backend.now(), completion));
     }
-    told
+    reports
 }
 
 fn rows(jobs: &[Job]) -> Vec<(u64, u64, u64)> {
-    told(jobs)
+    reports(jobs)
         .into_iter()
         .map(|(_, done)| (done.task.0, done.start.0, done.finish.0))
         .collect()
@@ -139,7 +140,7 @@ fn two_tasks_that_fill_the_device_take_twice_as_long() {
     let pair = |demand| rows(&[Job::new(5, 0, 40, demand), Job::new(5, 1, 40, demand)]);
     assert_eq!(pair(Share::WHOLE), [(0, 5, 85), (1, 5, 85)]);
     assert_eq!(pair(HALF), [(0, 5, 45), (1, 5, 45)]);
-    // In sequence on one stream, at the same time on two workers.
+    // Tasks of one stream run in sequence, and tasks of two workers at the same time.
     assert_eq!(
         rows(&[Job::new(5, 2, 40, Share::WHOLE); 2]),
         [(0, 5, 45), (1, 45, 85)]
@@ -241,18 +242,19 @@ fn each_stream_remembers_what_it_ran() {
 #[test]
 #[should_panic(expected = "a policy that uses 4 streams submitted a task to stream 4")]
 fn a_stream_that_was_not_asked_for_is_a_mistake() {
-    told(&[Job::new(0, 4, 1, HALF)]);
+    reports(&[Job::new(0, 4, 1, HALF)]);
 }
 
-/// Advances by single nanoseconds.
+/// The spans of the tasks on a naive device, which advances by single nanoseconds.
 fn naive(jobs: &[Job]) -> Vec<(u64, u64)> {
     let mut spans = vec![(0, 0); jobs.len()];
     for worker in 0..2 {
-        let of_stream = |stream| {
-            let of_it = |id: &usize| (jobs[*id].worker, jobs[*id].stream) == (worker, stream);
-            (0..jobs.len()).filter(of_it).collect::<VecDeque<usize>>()
-        };
-        let mut queues: Vec<VecDeque<usize>> = (0..4).map(of_stream).collect();
+        let mut queues: Vec<VecDeque<usize>> = vec![VecDeque::new(); 4];
+        for (id, job) in jobs.iter().enumerate() {
+            if job.worker == worker {
+                queues[usize::from(job.stream)].push_back(id);
+            }
+        }
         let mut free = [0u64; 4];
         let mut running: Vec<(usize, u128)> = Vec::new();
         let mut now = 0;
@@ -289,9 +291,9 @@ fn naive(jobs: &[Job]) -> Vec<(u64, u64)> {
                 .map(|(id, _)| u128::from(jobs[*id].demand.0))
                 .sum();
             let speed = (1u128 << 64) / demands.max(1 << 32);
-            running
-                .iter_mut()
-                .for_each(|(_, left)| *left = left.saturating_sub(speed));
+            for (_, left) in &mut running {
+                *left = left.saturating_sub(speed);
+            }
             now += 1;
         }
     }
@@ -391,11 +393,11 @@ proptest! {
     }
 
     #[test]
-    fn completions_are_told_in_order(jobs in jobs()) {
-        let told = told(&jobs);
-        let keys: Vec<_> = told.iter().map(|(now, done)| (*now, done.finish, done.task)).collect();
+    fn completions_are_reported_in_order(jobs in jobs()) {
+        let reports = reports(&jobs);
+        let keys: Vec<_> = reports.iter().map(|(now, done)| (*now, done.finish, done.task)).collect();
         prop_assert!(keys.is_sorted());
-        for (now, done) in told {
+        for (now, done) in reports {
             prop_assert_eq!(now, done.finish + Nanos(jobs[done.task.index()].notice));
         }
     }

@@ -1,13 +1,13 @@
-//! What a task of operators runs.
+//! The launches of a task of operators.
 
 /// Launches of operators, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launches {
-    /// Whether places count kernels: a bias apart from its product.
+    /// Whether places count kernels, in which a bias is apart from its product, and not operators.
     pub kernels: bool,
     pub waves: Vec<Wave>,
-    /// Launch by launch. Those of a launch run as one.
-    pub units: Vec<Unit>,
+    /// The units of all launches, one launch after another. The units of a launch run as one.
+    pub units: Vec<LaunchUnit>,
     /// The end of each launch's units.
     pub ends: Vec<u32>,
 }
@@ -16,19 +16,20 @@ pub struct Launches {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wave {
     pub nodes: Vec<u32>,
-    /// For each node one of its input cells, for operators that run once for each. Empty: all of them.
+    /// For operators that run once for each input cell, one of each node's input cells. Empty if they take all of them.
     pub inputs: Vec<u16>,
 }
 
 /// An operator, by its place in its cell's list, at all nodes of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unit {
+pub struct LaunchUnit {
     pub wave: u32,
     pub place: u16,
 }
 
 impl Launches {
-    pub fn each(&self) -> impl Iterator<Item = &[Unit]> {
+    /// The units of each launch.
+    pub fn each(&self) -> impl Iterator<Item = &[LaunchUnit]> {
         let begins = std::iter::once(&0).chain(&self.ends);
         begins
             .zip(&self.ends)

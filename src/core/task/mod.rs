@@ -1,4 +1,4 @@
-//! Types that all modules share. They know nothing of backends, policies or metrics.
+//! Tasks, and the access of policies to workers. All modules share these types, which know no backend, policy or metric.
 
 mod launches;
 mod worker_set;
@@ -8,34 +8,36 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub use self::launches::{Launches, Unit, Wave};
+pub use self::launches::{LaunchUnit, Launches, Wave};
 use self::worker_set::WorkerSet;
 use crate::base::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 
+/// One submission of a batch to a worker.
 #[derive(Clone, Copy)]
 pub struct Task<'a> {
     pub worker: WorkerId,
     pub stream: StreamId,
     pub steps: &'a [Step],
-    /// In the task log: nodes of a single step, or whole requests.
+    /// The batch size in the task log: the nodes of a single step, or whole requests.
     pub batch: u32,
     /// Executed cells ([`Step::cells`]) that are not padding.
     pub useful_cells: u64,
-    /// The members differ from the worker's previous task, so their states are gathered first (BatchMaker, section
-    /// 4.3). `false` for policies that keep a batch together.
+    /// Whether states are gathered first, because the members are not those of the worker's previous task (BatchMaker,
+    /// section 4.3). It is `false` for policies that keep a batch together.
     pub gather: bool,
     pub extra: ExtraTime,
-    /// Requests that may begin with this task, or all of a batch of whole graphs; the completion returns them. A
-    /// request starts with the first of its tasks to start.
+    /// The requests that may begin with this task, or all requests of a batch of whole graphs. The completion returns
+    /// them. A request starts with the first of its tasks to start.
     pub requests: &'a [RequestId],
     pub members: Members<'a>,
-    /// Of a language model. Its step's batch is the tokens that are fed, its input the context that is read.
+    /// What an iteration of a language model does; `None` for other models. The batch of its step is the number of tokens
+    /// that are fed, and the input is the context that is read.
     pub iteration: Option<Iteration>,
 }
 
 impl<'a> Task<'a> {
-    /// On the worker's first stream, for all nodes of `requests`, with the first step's batch and no gather. Override
-    /// with `Task { members, ..Task::new(…) }`.
+    /// A task on the worker's first stream for all nodes of `requests`, with the first step's batch and no gather.
+    /// `Task { members, ..Task::new(…) }` overrides a field.
     pub fn new(
         worker: WorkerId,
         steps: &'a [Step],
@@ -56,6 +58,7 @@ impl<'a> Task<'a> {
         }
     }
 
+    /// A task whose batch is counted in requests.
     pub fn whole_requests(
         worker: WorkerId,
         steps: &'a [Step],
@@ -68,6 +71,7 @@ impl<'a> Task<'a> {
         }
     }
 
+    /// A task of whole requests in which every executed cell is useful.
     pub fn unpadded(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId]) -> Self {
         Task::whole_requests(worker, steps, requests, steps.iter().map(Step::cells).sum())
     }
@@ -76,14 +80,14 @@ impl<'a> Task<'a> {
 /// What an iteration of a language model leads to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Iteration {
-    /// How many of the first of [`Task::requests`] have their whole prompts fed with this task: each gets its next token, and
-    /// decodes from then on. Further requests are fed a part.
+    /// The number of requests, the first of [`Task::requests`], whose prompts are completely fed with this task. Each gets its
+    /// next token, and decodes from then on. Further requests are fed a part.
     pub prefilled: u32,
-    /// Every sequence that decodes on the worker gets a token.
+    /// Whether every sequence that decodes on the worker gets a token.
     pub decodes: bool,
-    /// Of keys and values, in use on the worker while the task runs.
+    /// The blocks of keys and values that are in use on the worker while the task runs.
     pub blocks: u32,
-    /// All blocks of the worker.
+    /// The number of all blocks of the worker.
     pub capacity: u32,
 }
 
@@ -99,19 +103,20 @@ pub struct ExtraTime {
     pub device: Nanos,
 }
 
+/// What a task computes. The functions are called only for backends that need the members.
 #[derive(Clone, Copy)]
 pub enum Members<'a> {
     /// All nodes of [`Task::requests`].
     Requests,
-    /// The function appends nodes in batch order; called only for backends that need them.
+    /// The function appends the nodes in batch order.
     Nodes(&'a dyn Fn(&mut Vec<NodeRef>)),
-    /// The function appends parts in batch order.
+    /// The function appends the parts in batch order.
     Parts(&'a dyn Fn(&mut Vec<Part>)),
     /// All operators of all nodes of [`Task::requests`], launch by launch.
     Operators(&'a Arc<Launches>),
 }
 
-/// Nodes as lists, in batch order.
+/// The members of a task as lists in batch order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberList {
     Requests(Vec<RequestId>),
@@ -121,6 +126,7 @@ pub enum MemberList {
 }
 
 impl MemberList {
+    /// The members of a task. Their list takes the memory of `spare` if it is of the same kind.
     pub(crate) fn of(task: &Task<'_>, spare: Option<MemberList>) -> MemberList {
         match (task.members, spare) {
             (Members::Requests, Some(MemberList::Requests(mut requests))) => {
@@ -130,16 +136,16 @@ impl MemberList {
             }
             (Members::Requests, _) => MemberList::Requests(task.requests.to_vec()),
             (Members::Nodes(list), Some(MemberList::Nodes(nodes))) => {
-                MemberList::Nodes(listed(nodes, list))
+                MemberList::Nodes(fill(nodes, list))
             }
             (Members::Nodes(list), _) => {
-                MemberList::Nodes(listed(Vec::with_capacity(task.batch as usize), list))
+                MemberList::Nodes(fill(Vec::with_capacity(task.batch as usize), list))
             }
             (Members::Parts(list), Some(MemberList::Parts(parts))) => {
-                MemberList::Parts(listed(parts, list))
+                MemberList::Parts(fill(parts, list))
             }
             (Members::Parts(list), _) => {
-                MemberList::Parts(listed(Vec::with_capacity(task.batch as usize), list))
+                MemberList::Parts(fill(Vec::with_capacity(task.batch as usize), list))
             }
             (Members::Operators(launches), _) => {
                 MemberList::Operators(task.requests.to_vec(), Arc::clone(launches))
@@ -147,45 +153,50 @@ impl MemberList {
         }
     }
 
-    /// In the order of the batch. `count` tells how many nodes a request has.
+    /// All nodes in the order of the batch. `count` returns the number of a request's nodes.
     pub(crate) fn nodes(&self, count: impl Fn(RequestId) -> u64) -> Vec<NodeRef> {
-        let whole = |request: &RequestId| Part {
-            request: *request,
-            from: NodeId(0),
-            to: NodeId(count(*request) as u32),
-        };
         match self {
             MemberList::Nodes(nodes) => nodes.clone(),
             MemberList::Parts(parts) => parts.iter().flat_map(Part::nodes).collect(),
-            MemberList::Requests(requests) | MemberList::Operators(requests, _) => requests
-                .iter()
-                .flat_map(|request| whole(request).nodes())
-                .collect(),
+            MemberList::Requests(requests) | MemberList::Operators(requests, _) => {
+                let mut nodes = Vec::new();
+                for request in requests {
+                    let whole = Part {
+                        request: *request,
+                        from: NodeId(0),
+                        to: NodeId(count(*request) as u32),
+                    };
+                    nodes.extend(whole.nodes());
+                }
+                nodes
+            }
         }
     }
 
-    /// A request may occur several times.
+    /// The requests of all members. A request may occur several times.
     pub(crate) fn requests(&self) -> impl Iterator<Item = RequestId> {
-        let (nodes, requests, parts): (&[NodeRef], &[RequestId], &[Part]) = match self {
-            MemberList::Nodes(nodes) => (nodes, &[], &[]),
-            MemberList::Requests(requests) | MemberList::Operators(requests, _) => {
-                (&[], requests, &[])
-            }
-            MemberList::Parts(parts) => (&[], &[], parts),
-        };
+        // Two of the three are empty.
+        let mut nodes: &[NodeRef] = &[];
+        let mut requests: &[RequestId] = &[];
+        let mut parts: &[Part] = &[];
+        match self {
+            MemberList::Nodes(list) => nodes = list,
+            MemberList::Requests(list) | MemberList::Operators(list, _) => requests = list,
+            MemberList::Parts(list) => parts = list,
+        }
         let of_nodes = nodes.iter().map(|node| node.request);
-        of_nodes
-            .chain(requests.iter().copied())
-            .chain(parts.iter().map(|part| part.request))
+        let of_parts = parts.iter().map(|part| part.request);
+        of_nodes.chain(requests.iter().copied()).chain(of_parts)
     }
 }
 
-fn listed<T>(mut memory: Vec<T>, list: &dyn Fn(&mut Vec<T>)) -> Vec<T> {
+fn fill<T>(mut memory: Vec<T>, list: &dyn Fn(&mut Vec<T>)) -> Vec<T> {
     memory.clear();
     list(&mut memory);
     memory
 }
 
+/// A node of a request's cell graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeRef {
     pub request: RequestId,
@@ -197,7 +208,7 @@ pub struct NodeRef {
 pub struct Part {
     pub request: RequestId,
     pub from: NodeId,
-    /// Exclusive.
+    /// The node after the last one.
     pub to: NodeId,
 }
 
@@ -229,31 +240,33 @@ pub struct Step {
 }
 
 impl Step {
-    /// Steps at the device's batch `sizes` (ascending; empty: any): full batches of the largest, then the rest, padded
-    /// to the next size.
+    /// The step at the batch sizes of a device: full batches of the largest size, then the rest, padded to the next size.
+    /// `sizes` are ascending, and empty if the device runs any size.
     pub fn padded(self, sizes: &[u32]) -> impl Iterator<Item = Step> {
-        let (full, rest) = match sizes.last() {
-            None => (0, self.batch),
-            Some(largest) => (self.batch / largest, self.batch % largest),
-        };
-        let largest = (full > 0).then(|| Step {
-            batch: sizes[sizes.len() - 1],
-            times: self.times * full,
-            ..self
-        });
-        let next = sizes
-            .iter()
-            .copied()
-            .find(|size| *size >= rest)
-            .unwrap_or(rest);
-        let rest = (rest > 0).then_some(Step {
-            batch: next,
-            ..self
-        });
-        largest.into_iter().chain(rest)
+        let mut full = None;
+        let mut batch = self.batch;
+        if let Some(&largest) = sizes.last() {
+            if self.batch >= largest {
+                full = Some(Step {
+                    batch: largest,
+                    times: self.times * (self.batch / largest),
+                    ..self
+                });
+            }
+            batch = self.batch % largest;
+        }
+        let mut rest = None;
+        if batch > 0 {
+            let next = sizes.iter().copied().find(|size| *size >= batch);
+            rest = Some(Step {
+                batch: next.unwrap_or(batch),
+                ..self
+            });
+        }
+        full.into_iter().chain(rest)
     }
 
-    /// Executed cells with padding, each counted once for each unit of its input size.
+    /// The number of executed cells with padding, each counted once for each unit of its input size.
     pub fn cells(&self) -> u64 {
         u64::from(self.batch) * u64::from(self.times) * u64::from(self.input.max(1))
     }
@@ -266,14 +279,14 @@ pub struct Completion {
     pub finish: Nanos,
 }
 
-/// Why a task was submitted: clauses for `batchlab explain`.
+/// Why a task was submitted, in clauses for `batchlab explain`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reason {
-    /// Why these cells or requests: "decoder: a full batch was ready".
+    /// The reason for these cells or requests: "decoder: a full batch was ready".
     pub what: String,
-    /// Why this size: "max_batch (512) of 801 ready nodes".
+    /// The reason for this size: "max_batch (512) of 801 ready nodes".
     pub size: String,
-    /// Why now: "worker 0 had nothing to do".
+    /// The reason for this instant: "worker 0 had nothing to do".
     pub when: String,
 }
 
@@ -286,7 +299,8 @@ pub struct Dispatch<'a> {
     rejected: &'a mut Rejections,
 }
 
-/// Requests that leave unserved. Few have reasons, which stand apart, so that the others cost no more than a number.
+/// Requests that leave unserved. Few have reasons. They are in a list of their own, so that the others cost no more than a
+/// number.
 #[derive(Debug, Default)]
 pub(crate) struct Rejections {
     pub requests: Vec<RequestId>,
@@ -300,9 +314,9 @@ impl Rejections {
     }
 }
 
-/// Only the driver implements it, so that no policy can reach the backend.
+/// The way of tasks to the backend. Only the engine implements it, so that no policy can reach the backend.
 pub(crate) trait TaskSink {
-    /// Ascending; empty if the device runs any size.
+    /// The ascending batch sizes at which the device runs a cell; empty if it runs any size.
     fn batches(&self, cell: CellId) -> &[u32];
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>);
@@ -333,15 +347,15 @@ impl<'a> Dispatch<'a> {
         (0..self.tasks.unfinished.len() as u16).map(WorkerId)
     }
 
-    /// The workers with nothing to do, in the order of their numbers, each as it is when it is reached.
+    /// The workers with nothing to do, in the order of their numbers. A worker counts by its state when it is reached.
     pub fn idle(&self) -> Offer {
         self.with_unfinished(0)
     }
 
-    /// The workers with this many unfinished tasks, as [`Dispatch::idle`].
-    pub fn with_unfinished(&self, tasks: usize) -> Offer {
+    /// The workers with this number of unfinished tasks, otherwise like [`Dispatch::idle`].
+    pub fn with_unfinished(&self, unfinished: usize) -> Offer {
         Offer {
-            unfinished: tasks,
+            unfinished,
             from: 0,
         }
     }
@@ -350,6 +364,7 @@ impl<'a> Dispatch<'a> {
         self.tasks.unfinished(worker) == 0
     }
 
+    /// The number of a worker's unfinished tasks.
     pub fn unfinished(&self, worker: WorkerId) -> usize {
         self.tasks.unfinished(worker)
     }
@@ -365,16 +380,9 @@ impl<'a> Dispatch<'a> {
         );
         let padded: Vec<Step>;
         let mut task = *task;
-        if !task
-            .steps
-            .iter()
-            .all(|step| self.sink.batches(step.cell).is_empty())
-        {
-            padded = task
-                .steps
-                .iter()
-                .flat_map(|step| step.padded(self.sink.batches(step.cell)))
-                .collect();
+        let mut steps = task.steps.iter();
+        if !steps.all(|step| self.sink.batches(step.cell).is_empty()) {
+            padded = self.pad(task.steps);
             task.steps = &padded;
         }
         let id = self.tasks.open(self.now, &task);
@@ -382,7 +390,16 @@ impl<'a> Dispatch<'a> {
         id
     }
 
-    /// The request leaves unserved, for example because it is late. It must not be submitted or finished afterwards.
+    /// The steps at the device's batch sizes.
+    fn pad(&self, steps: &[Step]) -> Vec<Step> {
+        let mut padded = Vec::new();
+        for step in steps {
+            padded.extend(step.padded(self.sink.batches(step.cell)));
+        }
+        padded
+    }
+
+    /// Makes a request leave unserved, for example because it is late. It must not be submitted or finished afterwards.
     pub fn reject(&mut self, request: RequestId) {
         self.rejected.requests.push(request);
     }
@@ -391,17 +408,17 @@ impl<'a> Dispatch<'a> {
         self.rejected.push_because(request, reason);
     }
 
-    /// A sequence no longer decodes until a task has fed it again: its prompt and the tokens that it has got.
+    /// Makes a sequence stop decoding until a task has fed it again: its prompt and the tokens that it has got.
     pub fn preempt(&mut self, request: RequestId) {
         self.tasks.preempted.push(request);
     }
 
-    /// How many were rejected in this call.
+    /// The number of requests that were rejected in this call of `schedule`.
     pub(crate) fn rejections(&self) -> u32 {
         self.rejected.requests.len() as u32
     }
 
-    /// `reason` is called only if reasons are kept.
+    /// Submits a task with its reason, which is asked for only if reasons are recorded.
     pub fn submit_because(&mut self, task: &Task<'_>, reason: impl FnOnce() -> Reason) -> TaskId {
         let id = self.submit(task);
         if let Some(reasons) = &mut self.reasons {
@@ -419,6 +436,7 @@ pub struct Offer {
 }
 
 impl Offer {
+    /// The next of the workers, or `None` after the last.
     pub fn next(&mut self, dispatch: &Dispatch<'_>) -> Option<WorkerId> {
         let worker = dispatch
             .tasks
@@ -430,19 +448,24 @@ impl Offer {
     }
 }
 
+/// The tasks that have been submitted and are not done.
 #[derive(Default)]
 pub struct TaskBook {
-    /// In the order of submission; finished ones leave gaps.
+    /// The tasks in the order of submission, with gaps for those that are done.
     open: VecDeque<Option<OpenTask>>,
+    /// The number of the first of them.
     first: u64,
+    /// The number of unfinished tasks of each worker.
     unfinished: Vec<usize>,
     /// The workers with each number of unfinished tasks, so that no instant looks at all workers.
     by_unfinished: Vec<WorkerSet>,
+    /// The memory of tasks that are done.
     spare: Vec<(Vec<RequestId>, Vec<Step>)>,
-    /// Since they were last taken.
+    /// The sequences that were preempted since the engine last took them.
     pub(crate) preempted: Vec<RequestId>,
 }
 
+/// What the engine keeps of a task until it is done.
 pub struct OpenTask {
     pub worker: WorkerId,
     pub stream: StreamId,
@@ -456,10 +479,9 @@ pub struct OpenTask {
 
 impl TaskBook {
     pub(crate) fn new(workers: usize) -> Self {
-        let by_unfinished = vec![WorkerSet::of_all(workers)];
         TaskBook {
             unfinished: vec![0; workers],
-            by_unfinished,
+            by_unfinished: vec![WorkerSet::all(workers)],
             ..TaskBook::default()
         }
     }
@@ -481,54 +503,45 @@ impl TaskBook {
         let (mut requests, mut steps) = self.spare.pop().unwrap_or_default();
         requests.extend_from_slice(task.requests);
         steps.extend_from_slice(task.steps);
-        self.count(task.worker, |unfinished| unfinished + 1);
-        let Task {
-            worker,
-            stream,
-            batch,
-            useful_cells,
-            iteration,
-            ..
-        } = *task;
-        let open = OpenTask {
-            worker,
-            stream,
+        self.set_unfinished(task.worker, self.unfinished(task.worker) + 1);
+        self.open.push_back(Some(OpenTask {
+            worker: task.worker,
+            stream: task.stream,
             steps,
-            batch,
-            useful_cells,
+            batch: task.batch,
+            useful_cells: task.useful_cells,
             submit: now,
             requests,
-            iteration,
-        };
-        self.open.push_back(Some(open));
+            iteration: task.iteration,
+        }));
         id
     }
 
     pub(crate) fn close(&mut self, id: TaskId) -> OpenTask {
-        let done = self
-            .open
-            .get_mut((id.0 - self.first) as usize)
+        let open = self.open.get_mut((id.0 - self.first) as usize);
+        let done = open
             .and_then(Option::take)
             .expect("a backend reports each submitted task once");
         while let Some(None) = self.open.front() {
             self.open.pop_front();
             self.first += 1;
         }
-        self.count(done.worker, |unfinished| unfinished - 1);
+        self.set_unfinished(done.worker, self.unfinished(done.worker) - 1);
         done
     }
 
-    fn count(&mut self, worker: WorkerId, change: impl Fn(usize) -> usize) {
-        let unfinished = &mut self.unfinished[worker.index()];
-        self.by_unfinished[*unfinished].remove(worker.index());
-        *unfinished = change(*unfinished);
-        if self.by_unfinished.len() == *unfinished {
-            self.by_unfinished
-                .push(WorkerSet::none(self.unfinished.len()));
+    fn set_unfinished(&mut self, worker: WorkerId, count: usize) {
+        let place = worker.index();
+        self.by_unfinished[self.unfinished[place]].remove(place);
+        self.unfinished[place] = count;
+        if self.by_unfinished.len() == count {
+            let workers = self.unfinished.len();
+            self.by_unfinished.push(WorkerSet::none(workers));
         }
-        self.by_unfinished[self.unfinished[worker.index()]].insert(worker.index());
+        self.by_unfinished[count].insert(place);
     }
 
+    /// Keeps the memory of a task that is done.
     pub(crate) fn recycle(&mut self, mut done: OpenTask) {
         done.requests.clear();
         done.steps.clear();
@@ -544,12 +557,13 @@ pub struct Round {
     pub arrivals: u32,
 }
 
+/// A line of the task log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskRow {
     pub task: TaskId,
     pub worker: WorkerId,
     pub stream: StreamId,
-    /// See [`distinct_cells`].
+    /// The [distinct cell types](distinct_cells) of the steps.
     pub cells: SmallVec<[CellId; 2]>,
     pub batch: u32,
     pub submit: Nanos,
@@ -557,7 +571,7 @@ pub struct TaskRow {
     pub finish: Nanos,
 }
 
-/// In the order of their first step.
+/// The cell types of steps, in the order of their first step.
 pub fn distinct_cells(steps: &[Step]) -> SmallVec<[CellId; 2]> {
     let mut cells = SmallVec::new();
     for step in steps {

@@ -9,18 +9,15 @@ use crate::core::workload::random;
 fn a_set_of_workers_equals_a_tree() {
     let mut random = random::sequence(1, 0, "workers");
     for workers in [1, 64, 65, 4096, 10_000] {
-        let (mut set, mut tree) = (
-            WorkerSet::of_all(workers),
-            (0..workers).collect::<BTreeSet<_>>(),
-        );
+        let mut set = WorkerSet::all(workers);
+        let mut tree: BTreeSet<usize> = (0..workers).collect();
         for _ in 0..2000 {
             let worker = random.random_range(0..workers);
-            match tree.remove(&worker) {
-                true => set.remove(worker),
-                false => {
-                    tree.insert(worker);
-                    set.insert(worker);
-                }
+            if tree.remove(&worker) {
+                set.remove(worker);
+            } else {
+                tree.insert(worker);
+                set.insert(worker);
             }
             let from = random.random_range(0..=workers);
             assert_eq!(
@@ -38,21 +35,22 @@ fn a_set_of_workers_equals_a_tree() {
 
 #[test]
 fn a_batch_is_padded_to_the_sizes_of_the_device() {
-    let runs = |batch, sizes: &[u32]| -> Vec<(u32, u32)> {
-        let step = Step {
-            cell: CellId(0),
-            batch,
-            times: 3,
-            input: 0,
-        };
-        step.padded(sizes)
-            .map(|step| (step.batch, step.times))
-            .collect()
-    };
-    assert_eq!(runs(5, &[]), [(5, 3)]);
-    assert_eq!(runs(5, &[1, 4, 8]), [(8, 3)]);
-    assert_eq!(runs(4, &[1, 4, 8]), [(4, 3)]);
+    assert_eq!(padded(5, &[]), [(5, 3)]);
+    assert_eq!(padded(5, &[1, 4, 8]), [(8, 3)]);
+    assert_eq!(padded(4, &[1, 4, 8]), [(4, 3)]);
     // Two full batches in each of three runs.
-    assert_eq!(runs(19, &[1, 4, 8]), [(8, 6), (4, 3)]);
-    assert_eq!(runs(16, &[8]), [(8, 6)]);
+    assert_eq!(padded(19, &[1, 4, 8]), [(8, 6), (4, 3)]);
+    assert_eq!(padded(16, &[8]), [(8, 6)]);
+}
+
+/// The batch and the times of each step that three runs of a batch become.
+fn padded(batch: u32, sizes: &[u32]) -> Vec<(u32, u32)> {
+    let step = Step {
+        cell: CellId(0),
+        batch,
+        times: 3,
+        input: 0,
+    };
+    let steps = step.padded(sizes);
+    steps.map(|step| (step.batch, step.times)).collect()
 }

@@ -1,6 +1,6 @@
 //! Sets of workers.
 
-/// Of numbers below 65,536: a bit for each, and a bit for each word of bits that is not empty.
+/// A set of workers with numbers below 65,536: a bit for each worker, and a bit for each word of bits that is not empty.
 pub(super) struct WorkerSet {
     words: Vec<u64>,
     filled: Vec<u64>,
@@ -15,9 +15,11 @@ impl WorkerSet {
         }
     }
 
-    pub fn of_all(workers: usize) -> WorkerSet {
+    pub fn all(workers: usize) -> WorkerSet {
         let mut all = WorkerSet::none(workers);
-        (0..workers).for_each(|worker| all.insert(worker));
+        for worker in 0..workers {
+            all.insert(worker);
+        }
         all
     }
 
@@ -34,21 +36,31 @@ impl WorkerSet {
         }
     }
 
+    /// The lowest number in the set that is not below `worker`.
     pub fn first_from(&self, worker: usize) -> Option<usize> {
-        first_in_word(&self.words, worker).or_else(|| {
-            let next = worker / 64 + 1;
-            let later = || {
-                (next / 64 + 1..self.filled.len())
-                    .find_map(|word| first_in_word(&self.filled, word * 64))
-            };
-            let word = first_in_word(&self.filled, next).or_else(later)?;
-            first_in_word(&self.words, word * 64)
-        })
+        let in_this_word = first_in_word(&self.words, worker);
+        if in_this_word.is_some() {
+            return in_this_word;
+        }
+        let word = self.first_filled_word(worker / 64 + 1)?;
+        first_in_word(&self.words, word * 64)
+    }
+
+    fn first_filled_word(&self, word: usize) -> Option<usize> {
+        let in_this_word = first_in_word(&self.filled, word);
+        if in_this_word.is_some() {
+            return in_this_word;
+        }
+        let mut later = word / 64 + 1..self.filled.len();
+        later.find_map(|next| first_in_word(&self.filled, next * 64))
     }
 }
 
 /// The first bit from this one on that is set in the same word.
 fn first_in_word(words: &[u64], bit: usize) -> Option<usize> {
     let left = words.get(bit / 64)? & (u64::MAX << (bit % 64));
-    (left != 0).then(|| bit / 64 * 64 + left.trailing_zeros() as usize)
+    if left == 0 {
+        return None;
+    }
+    Some(bit / 64 * 64 + left.trailing_zeros() as usize)
 }

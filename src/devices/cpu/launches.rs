@@ -8,7 +8,7 @@ use super::worker::Worker;
 use crate::base::clock;
 use crate::base::units::{CellId, NodeId, RequestId};
 use crate::core::backend::Launched;
-use crate::core::task::{Launches, NodeRef, Unit, Wave};
+use crate::core::task::{LaunchUnit, Launches, NodeRef, Wave};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::operator::RowRule;
 use crate::devices::network::by_operator::{
@@ -173,7 +173,7 @@ impl Memory {
 }
 
 impl<'a> Launcher<'a> {
-    fn launch(&mut self, units: &[Unit], waves: &'a [Wave]) {
+    fn launch(&mut self, units: &[LaunchUnit], waves: &'a [Wave]) {
         self.launched.launches += 1;
         match units.first().map(|unit| self.op(*unit, waves).action) {
             Some(Action::Product(..)) => self.multiply(units, waves),
@@ -182,13 +182,13 @@ impl<'a> Launcher<'a> {
     }
 
     /// The nodes of a wave are of one cell type and have equally many inputs.
-    fn op(&self, unit: Unit, waves: &'a [Wave]) -> &'a Op {
+    fn op(&self, unit: LaunchUnit, waves: &'a [Wave]) -> &'a Op {
         let node = &self.memory.nodes[waves[unit.wave as usize].nodes[0] as usize];
         &self.programs[node.cell.index()].operators[unit.place as usize]
     }
 
     /// One product for all units, which have the same weights.
-    fn multiply(&mut self, units: &[Unit], waves: &'a [Wave]) {
+    fn multiply(&mut self, units: &[LaunchUnit], waves: &'a [Wave]) {
         let op = self.op(units[0], waves);
         let inner = op.inner;
         let mut rows = std::mem::take(&mut self.memory.rows);
@@ -241,7 +241,7 @@ impl<'a> Launcher<'a> {
         self.memory.rows = rows;
     }
 
-    fn run(&mut self, unit: Unit, waves: &'a [Wave]) {
+    fn run(&mut self, unit: LaunchUnit, waves: &'a [Wave]) {
         let (op, wave) = (self.op(unit, waves), &waves[unit.wave as usize]);
         let from = self.memory.used;
         let size = self.note(op, wave, from);

@@ -13,7 +13,7 @@ use crate::core::conformance::{Guarantees, check_backend};
 use crate::core::cost::CostModel;
 use crate::core::cost::table::{CostTable, Overhead};
 use crate::core::policy::cellular::Cellular;
-use crate::core::policy::dvabatch::{Diversity, DvaBatch, Lazy, Rule, Stages};
+use crate::core::policy::dvabatch::{Diversity, DvaBatch, Lazy, StageRule, Stages};
 use crate::core::policy::padded::Padded;
 use crate::core::policy::registry::Settings;
 use crate::core::policy::values::PerCell;
@@ -187,7 +187,7 @@ pub fn stages_keep_the_laws(start: Start<'_>) {
     };
     let policies: [Box<dyn Settings>; 5] = [
         staged(Diversity::Auto, Stages::Count(3), 2),
-        staged(Diversity::Load, Stages::By(Rule::Operators), 1),
+        staged(Diversity::Load, Stages::By(StageRule::Operators), 1),
         Box::new(Lazy {
             max_batch: 4,
             comp_wait: Nanos(3_000),

@@ -4,7 +4,7 @@ use rand::RngExt as _;
 
 use crate::base::units::Nanos;
 use crate::core::policy::cellular::Cellular;
-use crate::core::policy::dvabatch::{Diversity, DvaBatch, Lazy, Rule, Stages};
+use crate::core::policy::dvabatch::{Diversity, DvaBatch, Lazy, StageRule, Stages};
 use crate::core::policy::fold::Fold;
 use crate::core::policy::ideal::Ideal;
 use crate::core::policy::jit::{Granularity, Jit};
@@ -102,7 +102,7 @@ pub fn staged(listed: bool, rng: &mut RandomSequence) -> Box<dyn Settings> {
     let stages = if rng.random_bool(0.7) {
         Stages::Count(rng.random_range(1..=4))
     } else {
-        Stages::By(Rule::Operators)
+        Stages::By(StageRule::Operators)
     };
     Box::new(DvaBatch {
         policy: policies[rng.random_range(0..policies.len())],

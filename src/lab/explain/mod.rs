@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::base::error::{Error, Result};
 use crate::base::units::TaskId;
-use crate::core::backend::watched::{Watched, Watcher};
+use crate::core::backend::watcher::{WatchedBackend, Watcher};
 use crate::core::record::RecordOptions;
 use crate::core::record::full::{FullRecord, to_instant};
 use crate::core::summary::summarize;
@@ -227,7 +227,7 @@ fn repeat_simulation<'r>(
             .simulated(&inputs, &point.run, &run.requests)
             .expect("the target is simulated");
         run.serve(
-            &mut Watched {
+            &mut WatchedBackend {
                 backend: &mut *backend,
                 watcher,
             },

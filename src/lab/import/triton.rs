@@ -8,7 +8,7 @@ use toml::Table;
 use super::text_format;
 use crate::base::error::{Error, Result};
 use crate::base::units::Nanos;
-use crate::core::policy::closed::Version;
+use crate::core::policy::closed_batches::Version;
 use crate::core::policy::triton::{QueuePolicy, TimeoutAction, Triton};
 
 /// The policy of a model, and the fields of its configuration that are not modelled.

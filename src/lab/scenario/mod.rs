@@ -31,7 +31,7 @@ use crate::base::precision::Precision;
 use crate::base::shipped;
 use crate::base::units::{Nanos, Rate};
 use crate::core::cost::table::Overhead;
-use crate::core::policy::registry::{Configured, Registry};
+use crate::core::policy::registry::{ConfiguredPolicy, Registry};
 use crate::core::summary::is_default;
 pub use crate::core::summary::stats::Quantile;
 pub use crate::core::summary::warmup::Warmup;
@@ -341,7 +341,7 @@ pub struct PolicyEntry {
     pub overhead: Overhead,
     /// The keys of its kind.
     #[serde(flatten)]
-    pub settings: Configured,
+    pub settings: ConfiguredPolicy,
 }
 
 impl PolicyEntry {

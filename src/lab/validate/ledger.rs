@@ -18,7 +18,7 @@ use super::replay::{Replay, replay};
 use super::results::Point;
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, RequestId, Share, StreamId, TaskId, WorkerId};
-use crate::core::backend::watched::Watcher;
+use crate::core::backend::watcher::Watcher;
 use crate::core::cost::MemberKind;
 use crate::core::cost::table::TableCosts;
 use crate::core::cost::task_times::TaskTimes;

@@ -11,7 +11,7 @@ use super::results::Point;
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId, TaskId};
 use crate::core::backend::Backend;
-use crate::core::backend::watched::{Watched, Watcher};
+use crate::core::backend::watcher::{WatchedBackend, Watcher};
 use crate::core::record::RecordOptions;
 use crate::core::record::full::FullRecord;
 use crate::core::summary::summarize;
@@ -60,7 +60,7 @@ pub fn replay(
     };
     let mut run = inputs.prepare(&point.run, keep)?;
     match run.serve(
-        &mut Watched {
+        &mut WatchedBackend {
             backend: &mut backend,
             watcher,
         },

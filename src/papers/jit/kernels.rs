@@ -18,8 +18,8 @@ use serde::Serialize;
 
 use super::sample::Samples;
 use crate::base::units::CellId;
-use crate::core::policy::operators::classes::KeyOf;
-use crate::core::policy::operators::{Evaluation, Lists, by_depth};
+use crate::core::policy::operators::classes::KeyFunction;
+use crate::core::policy::operators::{Evaluation, ListLevel, by_depth};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::catalogue::OperatorList;
@@ -40,11 +40,11 @@ pub struct KernelCounts {
 impl KernelCounts {
     /// `batch` samples (at least 1) at a time.
     pub fn of(samples: &Samples, order: &[u32], batch: usize) -> KernelCounts {
-        let of_cell: KeyOf<_> =
+        let of_cell: KeyFunction<_> =
             |operator, before, _| Some((operator.name.clone(), operator.layout(before)));
-        let mut evaluation = Evaluation::new(&lists(), of_cell, Lists::Operators);
-        let of_type: KeyOf<_> = |operator, _, _| Some(type_of(operator));
-        let mut typed = Evaluation::new(&without_slices(lists()), of_type, Lists::Operators);
+        let mut evaluation = Evaluation::new(&lists(), of_cell, ListLevel::Operators);
+        let of_type: KeyFunction<_> = |operator, _, _| Some(type_of(operator));
+        let mut typed = Evaluation::new(&without_slices(lists()), of_type, ListLevel::Operators);
         let mut counts = KernelCounts::default();
         for numbers in order.chunks(batch) {
             let children = numbers

@@ -9,7 +9,7 @@ use batchlab::cost::CostModel;
 use batchlab::cost::table::{CostTable, Overhead, TableCosts};
 use batchlab::cost::task_times::TaskTimes;
 use batchlab::engine;
-use batchlab::policy::registry::{Configured, Registry, Settings, Setup};
+use batchlab::policy::registry::{ConfiguredPolicy, Registry, Settings, Setup};
 use batchlab::record::RecordOptions;
 use batchlab::record::full::FullRecord;
 use batchlab::run::executor::SelectedBackend;
@@ -133,7 +133,7 @@ impl Run {
 }
 
 /// The settings of a `[[policy]]` table.
-pub fn settings(table: &toml::Table) -> Configured {
+pub fn settings(table: &toml::Table) -> ConfiguredPolicy {
     let mut keys = table.clone();
     let kind = keys.remove("kind").expect("a policy has a kind");
     let text = keys.to_string();
@@ -144,7 +144,7 @@ pub fn settings(table: &toml::Table) -> Configured {
 }
 
 /// The settings of a `[[policy]]` table in its text form.
-pub fn policy(text: &str) -> Configured {
+pub fn policy(text: &str) -> ConfiguredPolicy {
     settings(&text.parse().expect("a table"))
 }
 

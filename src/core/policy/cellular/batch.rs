@@ -56,7 +56,7 @@ impl CellWork {
     }
 }
 
-/// A fingerprint of (subgraph, nodes) pairs. A sum of well-mixed values: different sets collide once in 2^64.
+/// A fingerprint of (subgraph, nodes) pairs: a sum of well-mixed values, so different sets collide once in 2^64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberSet(u64);
 
@@ -79,15 +79,16 @@ fn mix(released: u64, nodes: u32) -> u64 {
 mod tests {
     use super::*;
 
+    fn set(members: &[(u64, u32)]) -> MemberSet {
+        let mut set = MemberSet::default();
+        for (released, nodes) in members {
+            set.add(*released, *nodes);
+        }
+        set
+    }
+
     #[test]
     fn equal_sets_agree_and_others_do_not() {
-        let set = |members: &[(u64, u32)]| {
-            let mut set = MemberSet::default();
-            members
-                .iter()
-                .for_each(|(released, nodes)| set.add(*released, *nodes));
-            set
-        };
         assert_eq!(set(&[(1, 1), (2, 1)]), set(&[(2, 1), (1, 1)]));
         assert_ne!(set(&[(1, 1), (2, 1)]), set(&[(1, 1), (3, 1)]));
         assert_ne!(set(&[(1, 2)]), set(&[(1, 1)]));

@@ -32,20 +32,23 @@ struct RunningChain {
     last: NodeId,
 }
 
-/// The chains that a worker runs together.
+/// Chains that a worker runs together.
 #[derive(Debug)]
 struct RunSet {
+    /// The number of tasks that the set has submitted.
     step: u64,
+    /// The number of those that are not done.
     unfinished: u32,
-    /// By the remainder of `end`; each slot in the order of release.
+    /// The chains by the remainder of `end`. Each slot is in the order of release.
     wheel: Box<[Vec<RunningChain>; SLOTS]>,
+    /// The number of chains.
     chains: usize,
     members: MemberSet,
-    /// No chain of the set was released after this one.
+    /// The place of the chain that was released last, or a later place.
     newest: u64,
 }
 
-/// More than most sentences have steps; fits the nearest cache.
+/// More slots than most sentences have steps. They fit the nearest cache.
 const SLOTS: usize = 128;
 
 impl Default for RunSet {
@@ -75,16 +78,15 @@ impl RunSet {
             slot.push(running);
             self.newest = chain.released;
         } else {
-            // It comes from another worker's set.
-            slot.insert(
-                slot.partition_point(|other| other.released < chain.released),
-                running,
-            );
+            // The chain comes from another worker's set.
+            let place = slot.partition_point(|other| other.released < chain.released);
+            slot.insert(place, running);
         }
         self.chains += 1;
         self.members.add(chain.released, 1);
     }
 
+    /// Counts a submitted task, and moves the chains that end with it to `ended`.
     fn advance(&mut self, ended: &mut Vec<EndedChain>) {
         self.step += 1;
         self.unfinished += 1;
@@ -102,24 +104,21 @@ impl RunSet {
         });
     }
 
+    /// Empties the set: its chains wait again.
     fn dissolve(&mut self, waiting: &mut Vec<WaitingChain>) {
         let step = self.step;
         for running in self.wheel.iter_mut().flat_map(|slot| slot.drain(..)) {
-            let RunningChain {
-                end,
-                released,
-                key,
-                last,
-            } = running;
             waiting.push(WaitingChain {
-                released,
-                key,
-                last,
-                left: (end - step) as u32,
+                released: running.released,
+                key: running.key,
+                last: running.last,
+                left: (running.end - step) as u32,
                 begins: None,
             });
         }
-        (self.chains, self.members, self.newest) = (0, MemberSet::default(), 0);
+        self.chains = 0;
+        self.members = MemberSet::default();
+        self.newest = 0;
     }
 
     fn oldest(&self) -> Option<&RunningChain> {
@@ -129,7 +128,7 @@ impl RunSet {
             .min_by_key(|running| running.released)
     }
 
-    /// In no order, each with the number of tasks left.
+    /// The chains in no order, each with the number of tasks that it still needs.
     fn iter(&self) -> impl Iterator<Item = (&RunningChain, u32)> {
         self.wheel
             .iter()
@@ -138,18 +137,23 @@ impl RunSet {
     }
 }
 
+/// The queue of a cell type whose subgraphs are chains.
 #[derive(Debug)]
 pub struct ChainQueue {
     chunk: u32,
+    /// Whether the cell has an input size.
     sized: bool,
-    /// In the order of release, after the chains of a single free set; [`ChainQueue::begin`] restores that.
+    /// The waiting chains in the order of release, after the chains of a single free set. [`ChainQueue::begin`] restores
+    /// that.
     waiting: VecDeque<WaitingChain>,
-    /// Without unfinished tasks: their chains are not pinned.
+    /// The sets without unfinished tasks, whose chains are not pinned.
     free: Vec<RunSet>,
+    /// The set of each worker with unfinished tasks.
     held: Vec<Option<RunSet>>,
+    /// Empty sets, kept for their memory.
     spare: Vec<RunSet>,
     unpinned: usize,
-    /// Empty, kept for its memory.
+    /// An empty list, kept for its memory.
     returning: Vec<WaitingChain>,
 }
 
@@ -167,23 +171,20 @@ impl ChainQueue {
         }
     }
 
-    /// All chains that have run and are not pinned.
+    /// Takes a set for a worker: all chains that have run and are not pinned, if they are in one set.
     fn begin(&mut self) -> RunSet {
-        let in_order = self.free.len() == 1
-            && self
-                .waiting
-                .front()
-                .is_none_or(|chain| chain.released > self.free[0].newest);
-        let set = if in_order { self.free.pop() } else { None };
-        if set.is_none() {
-            self.return_to_line();
+        let first = self.waiting.front();
+        let in_order =
+            self.free.len() == 1 && first.is_none_or(|chain| chain.released > self.free[0].newest);
+        if in_order && let Some(set) = self.free.pop() {
+            self.unpinned -= set.chains;
+            return set;
         }
-        let set = set.or_else(|| self.spare.pop()).unwrap_or_default();
-        self.unpinned -= set.chains;
-        set
+        self.return_to_line();
+        self.spare.pop().unwrap_or_default()
     }
 
-    /// Needed if several sets are free: the order of release runs through all of them.
+    /// Lets the chains of all free sets wait again, because the order of release runs through all of them.
     fn return_to_line(&mut self) {
         let back = &mut self.returning;
         for mut set in self.free.drain(..) {
@@ -204,14 +205,17 @@ impl ChainQueue {
         }
     }
 
+    /// The set of a worker with a task.
     fn set(&self, worker: WorkerId) -> &RunSet {
         self.held[worker.index()]
             .as_ref()
             .expect("`take` gave the worker a set")
     }
 
+    /// The nodes that the next task runs of a chain that still needs `left` tasks.
     fn part(&self, chain: &RunningChain, left: u32, state: &RequestState) -> Part {
-        let (length, end) = (state.run().0, chain.last.0 + 1);
+        let (length, _) = state.run();
+        let end = chain.last.0 + 1;
         let from = end - length + (length.div_ceil(self.chunk) - left) * self.chunk;
         Part {
             request: state.request,
@@ -244,30 +248,23 @@ impl ChainQueue {
     }
 
     pub fn ready(&self, worker: WorkerId) -> usize {
-        self.unpinned
-            + self.held[worker.index()]
-                .as_ref()
-                .map_or(0, |set| set.chains)
+        match &self.held[worker.index()] {
+            Some(set) => self.unpinned + set.chains,
+            None => self.unpinned,
+        }
     }
 
     pub fn head(&self, worker: WorkerId) -> Option<RequestKey> {
-        let running = self
-            .free
-            .iter()
-            .chain(&self.held[worker.index()])
-            .filter_map(RunSet::oldest);
-        let waiting = self
-            .waiting
-            .front()
-            .map(|chain| (chain.released, chain.key));
-        running
-            .map(|running| (running.released, running.key))
-            .chain(waiting)
-            .min()
-            .map(|(_, key)| key)
+        let sets = self.free.iter().chain(&self.held[worker.index()]);
+        let running = sets.filter_map(RunSet::oldest);
+        let running = running.map(|chain| (chain.released, chain.key));
+        let waiting = self.waiting.front();
+        let waiting = waiting.map(|chain| (chain.released, chain.key));
+        let (_, key) = running.chain(waiting).min()?;
+        Some(key)
     }
 
-    /// First the worker's set, then waiting chains.
+    /// Takes the worker's set first, then waiting chains.
     pub fn take(&mut self, worker: WorkerId, max: usize, batch: &mut CellBatch) -> MemberSet {
         let mut set = match self.held[worker.index()].take() {
             None => self.begin(),
@@ -299,7 +296,8 @@ impl ChainQueue {
         };
         for (chain, left) in self.set(worker).iter() {
             let state = &requests[chain.key];
-            let (part, input) = (self.part(chain, left, state), state.run().1);
+            let (_, input) = state.run();
+            let part = self.part(chain, left, state);
             let steps = part.to.0 - part.from.0;
             work.steps = steps.max(work.steps);
             work.input = input.max(work.input);
@@ -316,9 +314,9 @@ impl ChainQueue {
     ) {
         let mut chains: Vec<(&RunningChain, u32)> = self.set(worker).iter().collect();
         chains.sort_unstable_by_key(|(chain, _)| chain.released);
-        chains
-            .into_iter()
-            .for_each(|(chain, left)| visit(self.part(chain, left, &requests[chain.key])));
+        for (chain, left) in chains {
+            visit(self.part(chain, left, &requests[chain.key]));
+        }
     }
 
     pub fn advance(&mut self, worker: WorkerId, batch: &mut CellBatch) {
@@ -353,7 +351,7 @@ impl ChainQueue {
         }
         requests.load(&batch.ended);
         for (position, chain) in batch.ended.iter().enumerate() {
-            requests.chain_done(chain, completed.task, position, outcomes);
+            requests.complete_chain(chain, completed.task, position, outcomes);
         }
     }
 }

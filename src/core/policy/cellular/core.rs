@@ -7,40 +7,45 @@ use super::Cellular;
 use super::batch::{CellBatch, MemberSet};
 use super::queue::ReadyQueue;
 use super::requests::RequestStates;
-use super::rule::{CellView, SelectionRule};
+use super::rule::{CellView, Choice, SelectionRule};
 use crate::core::policy::prelude::*;
 use crate::core::workload::model::CellType;
 
-/// Shared by all policies that batch cell by cell.
+/// A policy that batches cell by cell. Cellular batching and Late Batching share it.
 pub struct Core<R> {
     pub(super) rule: R,
     pub(super) settings: Cellular,
     lookahead: usize,
     pub(super) requests: RequestStates,
     pub(super) types: Vec<TypeState>,
-    /// By descending priority, then by name.
+    /// The places of the types by descending priority, then by name.
     pub(super) by_priority: Vec<usize>,
-    /// By worker, of its last task: if they change, the next task gathers.
+    /// The members of each worker's last task. If they change, the next task gathers.
     pub(super) last_members: Vec<Option<MemberSet>>,
+    /// The running tasks in the order of submission, with gaps for those that are done.
     pub(super) running: VecDeque<Option<CellBatch>>,
+    /// The number of the first of them.
     first_running: u64,
+    /// The memory of tasks that are done.
     pub(super) spare: Vec<CellBatch>,
 }
 
+/// The state of a cell type.
 pub(super) struct TypeState {
     pub cell: CellId,
     pub name: String,
     priority: i32,
     pub max_batch: usize,
     pub min_batch: usize,
-    /// Of the device.
+    /// The largest batch of the device.
     pub largest: u32,
     pub running_tasks: u32,
     pub queue: ReadyQueue,
 }
 
 impl<R> Core<R> {
-    /// `lookahead`: a worker's tasks behind the running one. An error begins with the key.
+    /// Builds the policy. `lookahead` is the number of a worker's tasks behind the running one. An error begins with the
+    /// key.
     pub fn new(
         rule: R,
         settings: &Cellular,
@@ -56,16 +61,19 @@ impl<R> Core<R> {
             ));
         }
         settings.batch_sizes.check(&max)?;
-        let state = |(i, cell): (usize, &CellType)| TypeState {
-            cell: CellId(i as u16),
-            name: cell.name.clone(),
-            priority: cell.priority,
-            max_batch: max[i] as usize,
-            min_batch: min[i] as usize,
-            largest: largest(cell),
-            running_tasks: 0,
-            queue: ReadyQueue::new(cell, setup.workers, settings.chunk),
-        };
+        let mut types = Vec::new();
+        for (i, cell) in setup.cells.iter().enumerate() {
+            types.push(TypeState {
+                cell: CellId(i as u16),
+                name: cell.name.clone(),
+                priority: cell.priority,
+                max_batch: max[i] as usize,
+                min_batch: min[i] as usize,
+                largest: largest_of_device(cell),
+                running_tasks: 0,
+                queue: ReadyQueue::new(cell, setup.workers, settings.chunk),
+            });
+        }
         let mut by_priority: Vec<usize> = (0..setup.cells.len()).collect();
         by_priority.sort_by_key(|i| (Reverse(setup.cells[*i].priority), &setup.cells[*i].name));
         Ok(Core {
@@ -73,7 +81,7 @@ impl<R> Core<R> {
             settings: settings.clone(),
             lookahead: lookahead as usize,
             requests: RequestStates::default(),
-            types: setup.cells.iter().enumerate().map(state).collect(),
+            types,
             by_priority,
             last_members: vec![None; setup.workers],
             running: VecDeque::new(),
@@ -82,6 +90,7 @@ impl<R> Core<R> {
         })
     }
 
+    /// Moves the subgraphs that have become free to the queues of their types.
     fn release(&mut self) {
         let types = &mut self.types;
         self.requests
@@ -114,7 +123,7 @@ impl<R: SelectionRule> Policy for Core<R> {
         self.spare.push(batch);
     }
 
-    /// First the workers with the fewest unfinished tasks.
+    /// Gives tasks to the workers, those with the smallest number of unfinished tasks first.
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         for unfinished in 0..=self.lookahead {
             let mut workers = dispatch.with_unfinished(unfinished);
@@ -134,31 +143,53 @@ impl<R: SelectionRule> Policy for Core<R> {
     }
 }
 
-pub fn largest(cell: &CellType) -> u32 {
+/// The largest batch at which the device runs a cell.
+pub fn largest_of_device(cell: &CellType) -> u32 {
     cell.batches.last().copied().unwrap_or(u32::MAX)
 }
 
 impl TypeState {
     pub fn view<'a>(&'a self, requests: &'a RequestStates, worker: WorkerId) -> CellView<'a> {
-        let TypeState {
-            cell,
-            name,
-            priority,
-            max_batch,
-            running_tasks,
-            queue,
-            ..
-        } = self;
         CellView {
-            cell: *cell,
-            name,
-            ready: queue.ready(worker),
-            running_tasks: *running_tasks,
-            priority: *priority,
-            max_batch: *max_batch,
-            queue,
+            cell: self.cell,
+            name: &self.name,
+            ready: self.queue.ready(worker),
+            running_tasks: self.running_tasks,
+            priority: self.priority,
+            max_batch: self.max_batch,
+            queue: &self.queue,
             requests,
             worker,
+        }
+    }
+
+    /// Why a task of this type was formed from `ready` nodes for a worker with `unfinished` tasks.
+    pub fn reason(
+        &self,
+        choice: Choice,
+        ready: usize,
+        chunk: u32,
+        worker: WorkerId,
+        unfinished: usize,
+    ) -> Reason {
+        let mut size = if ready > self.max_batch {
+            format!("max_batch ({}) of {ready} ready nodes", self.max_batch)
+        } else {
+            format!("all {ready} ready nodes")
+        };
+        if chunk > 1 {
+            size += &format!(", each with up to {} after it (chunk)", chunk - 1);
+        }
+        Reason {
+            what: format!("{}: {}", self.name, choice.because),
+            size,
+            when: match unfinished {
+                0 => format!("worker {worker} had nothing to do"),
+                1 => format!("worker {worker} had one unfinished task, and may be given another"),
+                _ => format!(
+                    "worker {worker} had {unfinished} unfinished tasks, and may be given another"
+                ),
+            },
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The queue of general subgraphs (trees, diamonds): a linked list in the order of release. A task costs its nodes and
-//! the subgraphs that it passes over because they are pinned elsewhere.
+//! The queue of general subgraphs (trees, diamonds): a linked list in the order of release. The cost of a task is
+//! proportional to its nodes and to the subgraphs that it passes over because they are pinned elsewhere.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,29 +15,35 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
 struct QueuedSubgraph {
+    /// The subgraph's place in the order of release, over all queues.
     released: u64,
     key: RequestKey,
     graph: Arc<Graph>,
-    /// In the order of becoming ready.
+    /// The ready nodes in the order in which they became ready.
     ready: VecDeque<u32>,
+    /// The number of nodes that have not been submitted.
     left: u32,
+    /// The number of unfinished tasks.
     running: u32,
     pinned: Option<WorkerId>,
-    /// Until a node has been submitted.
+    /// The request, until a node of the subgraph has been submitted.
     begins: Option<RequestId>,
+    /// The slots of the neighbours in the list, or [`NONE`].
     previous: u32,
     next: u32,
 }
 
+/// The queue of a cell type whose subgraphs are not chains.
 #[derive(Debug)]
 pub struct GraphQueue {
     entries: Vec<QueuedSubgraph>,
+    /// The slots of `entries` that can be used again.
     vacant: Vec<u32>,
     first: u32,
     last: u32,
-    /// Ready nodes that any worker may take.
+    /// The number of ready nodes that any worker may take.
     unpinned: usize,
-    /// Ready nodes by the worker to which they are pinned.
+    /// The number of ready nodes that are pinned to each worker.
     pinned: Vec<usize>,
 }
 
@@ -54,10 +60,7 @@ impl GraphQueue {
     }
 
     fn unlink(&mut self, slot: u32) {
-        let (previous, next) = (
-            self.entries[slot as usize].previous,
-            self.entries[slot as usize].next,
-        );
+        let QueuedSubgraph { previous, next, .. } = self.entries[slot as usize];
         match previous {
             NONE => self.first = next,
             previous => self.entries[previous as usize].next = next,
@@ -68,7 +71,7 @@ impl GraphQueue {
         }
     }
 
-    /// `missing` counts unsubmitted inputs by node.
+    /// Makes the successors of submitted nodes ready. `missing` has the number of each node's unsubmitted inputs.
     fn make_ready(
         &mut self,
         worker: WorkerId,
@@ -197,14 +200,13 @@ impl GraphQueue {
     ) {
         for share in &batch.shares {
             let request = requests[share.key].request;
-            let nodes = batch.nodes[share.nodes.clone()].iter();
-            nodes.for_each(|node| {
+            for node in &batch.nodes[share.nodes.clone()] {
                 visit(Part {
                     request,
                     from: NodeId(*node),
                     to: NodeId(node + 1),
-                })
-            });
+                });
+            }
         }
     }
 
@@ -240,7 +242,13 @@ impl GraphQueue {
         }
         for share in &batch.shares {
             for &node in &batch.nodes[share.nodes.clone()] {
-                requests.node_done(share.key, node, completed.task, share.nodes.start, outcomes);
+                requests.complete_node(
+                    share.key,
+                    node,
+                    completed.task,
+                    share.nodes.start,
+                    outcomes,
+                );
             }
         }
     }

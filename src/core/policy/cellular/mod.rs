@@ -13,18 +13,17 @@ mod queue;
 mod requests;
 mod rule;
 
-use self::core::{Core, largest};
+use self::core::{Core, largest_of_device};
 pub use self::rule::{CellView, Choice, SelectionRule};
 use super::prelude::*;
 use super::values::{BatchSizes, PerCell};
 use crate::core::task::Members;
-use crate::core::workload::model::CellType;
 
 /// `kind = "cellular"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cellular {
-    /// The most tasks of one decision (MaxTasksToSubmit).
+    /// The largest number of tasks that one decision submits (`MaxTasksToSubmit`).
     #[default = 5]
     pub max_tasks: u32,
     /// The largest batch (`Bsizes.Max()`).
@@ -33,9 +32,9 @@ pub struct Cellular {
     /// The smallest batch of a decision's later tasks (`Bsizes.Min()`).
     #[default(PerCell::All(1))]
     pub min_batch: PerCell,
-    /// "A set of supported batch sizes" (`Bsizes`); section 6 prepares "all the cells for each supported batch size".
+    /// The "set of supported batch sizes" (`Bsizes`). Section 6 prepares "all the cells for each supported batch size".
     pub batch_sizes: BatchSizes,
-    /// The steps of each chain that a task runs; 1 in BatchMaker.
+    /// The number of steps of each chain that a task runs; 1 in BatchMaker.
     #[default = 1]
     pub chunk: u32,
 }
@@ -53,11 +52,12 @@ impl Settings for Cellular {
     }
 
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
-        let max = self.max_batch.resolve("max_batch", setup.cells).ok()?;
-        let next = |(max, cell): (u32, &CellType)| self.batch_sizes.next(max, largest(cell));
-        Some(Batches::Nodes(
-            max.into_iter().zip(setup.cells).map(next).collect(),
-        ))
+        let max_batches = self.max_batch.resolve("max_batch", setup.cells).ok()?;
+        let mut largest_batches = Vec::new();
+        for (max_batch, cell) in max_batches.into_iter().zip(setup.cells) {
+            largest_batches.push(self.batch_sizes.next(max_batch, largest_of_device(cell)));
+        }
+        Some(Batches::Nodes(largest_batches))
     }
 
     fn batch_sizes(&self) -> &[u32] {
@@ -70,17 +70,16 @@ impl Settings for Cellular {
 }
 
 impl Cellular {
-    /// Replaces [`Algorithm1`] by another rule.
+    /// Builds the policy with another selection rule than [`Algorithm1`].
     pub fn build_with(
         &self,
         rule: impl SelectionRule + 'static,
         setup: &Setup<'_>,
     ) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_tasks", self.max_tasks), ("chunk", self.chunk)])?;
-        if let Some(cell) = setup
-            .cells
-            .iter()
-            .find(|cell| self.chunk > 1 && !cell.chain)
+        let not_a_chain = setup.cells.iter().find(|cell| !cell.chain);
+        if let Some(cell) = not_a_chain
+            && self.chunk > 1
         {
             return Err(format!(
                 "chunk: {} steps need chains, and subgraphs of the cell \"{}\" are not chains; leave it out, or set it to 1",
@@ -91,48 +90,48 @@ impl Cellular {
     }
 }
 
-/// BatchMaker's rule: a type with a full batch; else one with no running task; else any with ready nodes. Of several,
-/// the one of the highest priority.
+/// BatchMaker's selection rule. It chooses a type with a full batch, or else one with no running task, or else any with
+/// ready nodes. Of several it chooses the one of the highest priority.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm1;
 
 impl SelectionRule for Algorithm1 {
     fn choose<'a>(&mut self, cells: impl Iterator<Item = CellView<'a>>) -> Option<Choice> {
-        let (mut none_running, mut any) = (None, None);
+        let mut first_without_task = None;
+        let mut first_with_nodes = None;
         for cell in cells {
             if cell.ready >= cell.max_batch {
                 return Some(cell.chosen("a full batch was ready"));
             }
-            if cell.ready > 0 {
-                if cell.running_tasks == 0 && none_running.is_none() {
-                    none_running = Some(
-                        cell.chosen("no type had a full batch ready, and no task of this type ran"),
-                    );
-                }
-                any = any.or(Some(cell.chosen(
-                    "no type had a full batch ready, or ready nodes and no running task",
-                )));
+            if cell.ready == 0 {
+                continue;
+            }
+            if cell.running_tasks == 0 && first_without_task.is_none() {
+                first_without_task = Some(
+                    cell.chosen("no type had a full batch ready, and no task of this type ran"),
+                );
+            }
+            if first_with_nodes.is_none() {
+                first_with_nodes =
+                    Some(cell.chosen(
+                        "no type had a full batch ready, or ready nodes and no running task",
+                    ));
             }
         }
-        none_running.or(any)
+        first_without_task.or(first_with_nodes)
     }
 }
 
 impl<R: SelectionRule> Core<R> {
-    /// Algorithm 1, lines 4 to 10.
+    /// Chooses the next cell type (Algorithm 1, lines 4 to 10).
     fn choose(&mut self, worker: WorkerId) -> Option<Choice> {
-        let Core {
-            rule,
-            requests,
-            types,
-            by_priority,
-            ..
-        } = self;
-        rule.choose(by_priority.iter().map(|i| types[*i].view(requests, worker)))
+        let by_priority = self.by_priority.iter();
+        self.rule
+            .choose(by_priority.map(|place| self.types[*place].view(&self.requests, worker)))
     }
 
-    /// Algorithm 1, lines 12 to 23. Only the first task may be smaller than `min_batch`; later, more nodes may be
-    /// ready.
+    /// Submits the tasks of a decision (Algorithm 1, lines 12 to 23). Only the first task may be smaller than `min_batch`;
+    /// later, more nodes may be ready.
     fn batch(&mut self, choice: Choice, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
         for _ in 0..self.settings.max_tasks {
             let state = &self.types[choice.cell.index()];
@@ -145,7 +144,7 @@ impl<R: SelectionRule> Core<R> {
         }
     }
 
-    /// Algorithm 1, lines 15 to 18 and 24 to 32.
+    /// Forms and submits a task (Algorithm 1, lines 15 to 18 and 24 to 32).
     fn submit(
         &mut self,
         choice: Choice,
@@ -153,15 +152,9 @@ impl<R: SelectionRule> Core<R> {
         ready: usize,
         dispatch: &mut Dispatch<'_>,
     ) {
-        let Core {
-            types,
-            requests,
-            settings: Cellular {
-                batch_sizes, chunk, ..
-            },
-            ..
-        } = self;
-        let state = &mut types[choice.cell.index()];
+        let chunk = self.settings.chunk;
+        let requests = &mut self.requests;
+        let state = &mut self.types[choice.cell.index()];
         let mut batch = self.spare.pop().unwrap_or_default();
         batch.cell = choice.cell;
         let members = state.queue.take(worker, state.max_batch, &mut batch);
@@ -169,33 +162,33 @@ impl<R: SelectionRule> Core<R> {
         let work = state.queue.work(worker, size, requests);
         let steps = [Step {
             cell: state.cell,
-            batch: batch_sizes.next(size, state.largest),
+            batch: self.settings.batch_sizes.next(size, state.largest),
             times: work.steps,
             input: work.input,
         }];
-        let parts = |out: &mut Vec<_>| {
-            state
-                .queue
-                .visit_members(worker, &batch, requests, &mut |part| out.push(part))
+        let queue = &state.queue;
+        let list_parts = |parts: &mut Vec<_>| {
+            queue.visit_members(worker, &batch, requests, &mut |part| parts.push(part));
         };
-        let nodes = |out: &mut Vec<_>| {
-            state
-                .queue
-                .visit_members(worker, &batch, requests, &mut |part| out.push(part.first()))
+        let list_nodes = |nodes: &mut Vec<_>| {
+            queue.visit_members(worker, &batch, requests, &mut |part| {
+                nodes.push(part.first())
+            });
         };
+        let before = self.last_members[worker.index()].replace(members);
         let task = Task {
             batch: size,
-            gather: self.last_members[worker.index()].replace(members) != Some(members),
-            members: if *chunk > 1 {
-                Members::Parts(&parts)
+            gather: before != Some(members),
+            members: if chunk > 1 {
+                Members::Parts(&list_parts)
             } else {
-                Members::Nodes(&nodes)
+                Members::Nodes(&list_nodes)
             },
             ..Task::new(worker, &steps, &batch.begins, work.useful_cells)
         };
-        let before = dispatch.unfinished(worker);
+        let unfinished = dispatch.unfinished(worker);
         dispatch.submit_because(&task, || {
-            choice.reason(state, ready, *chunk, worker, before)
+            state.reason(choice, ready, chunk, worker, unfinished)
         });
         state.queue.advance(worker, &mut batch, requests);
         state.running_tasks += 1;

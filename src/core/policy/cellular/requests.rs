@@ -9,37 +9,39 @@ use crate::core::policy::Outcomes;
 use crate::core::workload::cell_graph::{CellGraph, Graph, Run, Runs};
 use crate::core::workload::trace::Request;
 
+/// The place of a request's state. Later requests use it again.
 pub type RequestKey = u32;
 
-/// Fills a cache line, so that none lies across two.
+/// The state of a request. It fills a cache line, so that no state lies across two.
 #[repr(align(64))]
 pub struct RequestState {
     pub request: RequestId,
     pub arrival: Nanos,
-    rest: Rest,
+    rest: GraphRest,
 }
 
-enum Rest {
+/// The part of a request's graph that is not done.
+enum GraphRest {
     Run(Run),
-    /// Several; `before` counts the nodes before the present run.
+    /// Several runs; `before` counts the nodes before the present one.
     Runs {
         runs: Runs,
         present: u32,
         before: u32,
     },
-    /// In a box, so that the state of a chain is small.
+    /// The state of a graph. It is in a box, so that the state of a chain is small.
     Graph(Box<GraphState>),
 }
 
 struct GraphState {
     graph: Arc<Graph>,
-    /// By node, unsubmitted inputs within its subgraph.
+    /// The number of unsubmitted inputs of each node within its subgraph.
     inner_missing: Vec<u32>,
-    /// By subgraph, incomplete inputs from others.
+    /// The number of incomplete inputs of each subgraph from other subgraphs.
     outer_missing: Vec<u32>,
     nodes_left: u32,
     /// The last completed task, and the request's first position in it.
-    seen: (TaskId, usize),
+    last_task: (TaskId, usize),
 }
 
 impl GraphState {
@@ -49,7 +51,7 @@ impl GraphState {
             inner_missing: Vec::new(),
             outer_missing: Vec::new(),
             nodes_left: 0,
-            seen: (TaskId(u64::MAX), 0),
+            last_task: (TaskId(u64::MAX), 0),
         };
         new.begin(graph);
         new
@@ -67,7 +69,7 @@ impl GraphState {
                 .map(|subgraph| subgraph.outer_inputs),
         );
         self.nodes_left = graph.len() as u32;
-        self.seen = (TaskId(u64::MAX), 0);
+        self.last_task = (TaskId(u64::MAX), 0);
     }
 }
 
@@ -78,21 +80,23 @@ pub struct EndedChain {
     pub last: NodeId,
 }
 
+/// A subgraph that is free to run.
 pub struct Released<'a> {
-    /// Place in the order of release, over all queues.
+    /// The subgraph's place in the order of release, over all queues.
     pub order: u64,
     pub key: RequestKey,
     pub subgraph: u32,
     pub state: &'a RequestState,
 }
 
+/// The states of all requests in the system.
 #[derive(Default)]
 pub struct RequestStates {
     states: Vec<RequestState>,
     vacant: Vec<RequestKey>,
-    /// The position in the completed task, the subgraph, the request.
+    /// The subgraphs that have become free: the position in the completed task, the subgraph, the request.
     released: Vec<(usize, u32, RequestKey)>,
-    /// The place of the last one in the order of release; the first has 1.
+    /// The place of the last subgraph in the order of release; the first has 1.
     last_release: u64,
 }
 
@@ -108,27 +112,31 @@ impl RequestState {
     /// The present run, and the number of nodes before it.
     fn present(&self) -> (&Run, u32) {
         match &self.rest {
-            Rest::Run(run) => (run, 0),
-            Rest::Runs {
+            GraphRest::Run(run) => (run, 0),
+            GraphRest::Runs {
                 runs,
                 present,
                 before,
             } => (&runs[*present as usize], *before),
-            Rest::Graph(_) => unreachable!("a graph has no runs"),
+            GraphRest::Graph(_) => unreachable!("a graph has no runs"),
         }
     }
 
-    /// Length and input size of the present run.
+    /// The length and the input size of the present run.
     pub fn run(&self) -> (u32, u32) {
         match &self.rest {
-            Rest::Graph(_) => (1, 0),
-            _ => (self.present().0.length, self.present().0.input),
+            GraphRest::Graph(_) => (1, 0),
+            _ => {
+                let (run, _) = self.present();
+                (run.length, run.input)
+            }
         }
     }
 
+    /// The last node of a subgraph that is a chain.
     pub fn last_node(&self, subgraph: u32) -> NodeId {
         match &self.rest {
-            Rest::Graph(state) => NodeId(state.graph.entries(subgraph)[0]),
+            GraphRest::Graph(state) => NodeId(state.graph.entries(subgraph)[0]),
             _ => {
                 let (run, before) = self.present();
                 NodeId(before + run.length - 1)
@@ -137,7 +145,7 @@ impl RequestState {
     }
 
     pub fn graph(&self) -> &Arc<Graph> {
-        let Rest::Graph(state) = &self.rest else {
+        let GraphRest::Graph(state) = &self.rest else {
             unreachable!("chains have a queue of their own")
         };
         &state.graph
@@ -145,7 +153,7 @@ impl RequestState {
 
     fn cell(&self, subgraph: u32) -> CellId {
         match &self.rest {
-            Rest::Graph(state) => state.graph.subgraphs()[subgraph as usize].cell,
+            GraphRest::Graph(state) => state.graph.subgraphs()[subgraph as usize].cell,
             _ => self.present().0.cell,
         }
     }
@@ -153,28 +161,27 @@ impl RequestState {
 
 impl RequestStates {
     pub fn arrive(&mut self, request: &Request<'_>) {
-        let (id, arrival) = (request.id, request.arrival);
         let key = self.vacant.pop().unwrap_or(self.states.len() as RequestKey);
         if key as usize == self.states.len() {
-            let rest = Rest::Run(Run {
-                cell: CellId(0),
-                length: 0,
-                input: 0,
-            });
             self.states.push(RequestState {
-                request: id,
-                arrival,
-                rest,
+                request: request.id,
+                arrival: request.arrival,
+                rest: GraphRest::Run(Run {
+                    cell: CellId(0),
+                    length: 0,
+                    input: 0,
+                }),
             });
         }
         let state = &mut self.states[key as usize];
-        (state.request, state.arrival) = (id, arrival);
+        state.request = request.id;
+        state.arrival = request.arrival;
         match request.graph {
             CellGraph::Chains(runs) => {
-                // Most requests are one run. It is written in place, field by field.
+                // Most requests are one run, which is written in place, field by field.
                 state.rest = match runs {
-                    Runs::One([run]) => Rest::Run(*run),
-                    _ => Rest::Runs {
+                    Runs::One([run]) => GraphRest::Run(*run),
+                    _ => GraphRest::Runs {
                         runs: runs.clone(),
                         present: 0,
                         before: 0,
@@ -185,27 +192,28 @@ impl RequestStates {
             CellGraph::Graph(graph) => {
                 match &mut state.rest {
                     // Reuse the memory of this place's last request.
-                    Rest::Graph(last) => last.begin(graph),
-                    rest => *rest = Rest::Graph(Box::new(GraphState::new(graph))),
+                    GraphRest::Graph(last) => last.begin(graph),
+                    rest => *rest = GraphRest::Graph(Box::new(GraphState::new(graph))),
                 }
-                let free = (0..)
-                    .zip(graph.subgraphs())
-                    .filter(|(_, subgraph)| subgraph.outer_inputs == 0);
-                self.released
-                    .extend(free.map(|(subgraph, _)| (0, subgraph, key)));
+                for (number, subgraph) in (0..).zip(graph.subgraphs()) {
+                    if subgraph.outer_inputs == 0 {
+                        self.released.push((0, number, key));
+                    }
+                }
             }
         }
     }
 
-    /// By node, unsubmitted inputs within its subgraph.
+    /// The number of unsubmitted inputs of each node within its subgraph.
     pub fn inner_missing(&mut self, key: RequestKey) -> &mut [u32] {
-        let Rest::Graph(state) = &mut self.states[key as usize].rest else {
+        let GraphRest::Graph(state) = &mut self.states[key as usize].rest else {
             unreachable!("a chain has none")
         };
         &mut state.inner_missing
     }
 
-    pub fn node_done(
+    /// Completes a node at this position of a task: subgraphs become free, or the request is finished.
+    pub fn complete_node(
         &mut self,
         key: RequestKey,
         node: u32,
@@ -214,11 +222,11 @@ impl RequestStates {
         outcomes: &mut Outcomes,
     ) {
         let state = &mut self.states[key as usize];
-        let Rest::Graph(rest) = &mut state.rest else {
+        let GraphRest::Graph(rest) = &mut state.rest else {
             unreachable!("chains end as a whole")
         };
-        if rest.seen.0 != task {
-            rest.seen = (task, position);
+        if rest.last_task.0 != task {
+            rest.last_task = (task, position);
         }
         let home = rest.graph.subgraph_of()[node as usize];
         for &next in rest.graph.successors(node) {
@@ -226,7 +234,7 @@ impl RequestStates {
             if subgraph != home {
                 rest.outer_missing[subgraph as usize] -= 1;
                 if rest.outer_missing[subgraph as usize] == 0 {
-                    self.released.push((rest.seen.1, subgraph, key));
+                    self.released.push((rest.last_task.1, subgraph, key));
                 }
             }
         }
@@ -237,14 +245,17 @@ impl RequestStates {
         }
     }
 
-    /// Loads states that are used next, all at once: each is far from the others in memory.
+    /// Loads the states that are used next into the cache, all at once, because each is far from the others in memory.
     pub fn load(&self, chains: &[EndedChain]) {
-        black_box(chains.iter().fold(0, |all, chain| {
-            all ^ self.states[chain.key as usize].request.0
-        }));
+        let mut all = 0;
+        for chain in chains {
+            all ^= self.states[chain.key as usize].request.0;
+        }
+        black_box(all);
     }
 
-    pub fn chain_done(
+    /// Completes a chain at this position of a task: the next one becomes free, or the request is finished.
+    pub fn complete_chain(
         &mut self,
         chain: &EndedChain,
         task: TaskId,
@@ -253,11 +264,11 @@ impl RequestStates {
     ) {
         let state = &mut self.states[chain.key as usize];
         let ends = match &mut state.rest {
-            Rest::Graph(_) => {
-                return self.node_done(chain.key, chain.last.0, task, position, outcomes);
+            GraphRest::Graph(_) => {
+                return self.complete_node(chain.key, chain.last.0, task, position, outcomes);
             }
-            Rest::Run(_) => true,
-            Rest::Runs {
+            GraphRest::Run(_) => true,
+            GraphRest::Runs {
                 runs,
                 present,
                 before,
@@ -275,13 +286,13 @@ impl RequestStates {
         }
     }
 
-    /// In the order of positions in the completed task, then by number.
-    pub fn release(&mut self, mut queue: impl FnMut(CellId, &Released<'_>)) {
+    /// Passes on the subgraphs that have become free, in the order of positions in the completed task, then by number.
+    pub fn release(&mut self, mut pass: impl FnMut(CellId, &Released<'_>)) {
         self.released.sort_unstable();
         for (_, subgraph, key) in self.released.drain(..) {
             let state = &self.states[key as usize];
             self.last_release += 1;
-            queue(
+            pass(
                 state.cell(subgraph),
                 &Released {
                     order: self.last_release,

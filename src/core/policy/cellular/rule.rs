@@ -1,25 +1,25 @@
 //! The rule that chooses the next cell type, and its view of the queues.
 
-use super::core::TypeState;
 use super::queue::ReadyQueue;
 use super::requests::RequestStates;
 use crate::base::units::{CellId, Nanos, WorkerId};
-use crate::core::task::Reason;
 
-/// Chooses a worker's next cell type (Algorithm 1, lines 4 to 10). Called in the inner loop: it should not allocate.
+/// Chooses a worker's next cell type (Algorithm 1, lines 4 to 10). The inner loop calls it, so it should not allocate.
 pub trait SelectionRule {
-    /// `cells` come by descending priority, then by name. `None` leaves the worker idle.
+    /// Chooses among `cells`, which are ordered by descending priority, then by name. `None` leaves the worker idle.
     fn choose<'a>(&mut self, cells: impl Iterator<Item = CellView<'a>>) -> Option<Choice>;
 }
 
+/// What a selection rule sees of a cell type.
 #[derive(Clone, Copy)]
 pub struct CellView<'a> {
     pub cell: CellId,
     pub name: &'a str,
+    /// The number of nodes that the worker could take.
     pub ready: usize,
-    /// On all workers.
+    /// The number of the type's tasks that run on any worker.
     pub running_tasks: u32,
-    /// Higher runs first: later types (BatchMaker, section 4.3).
+    /// The type with the higher priority runs first. Later types have higher priorities (BatchMaker, section 4.3).
     pub priority: i32,
     pub max_batch: usize,
     pub(super) queue: &'a ReadyQueue,
@@ -28,14 +28,13 @@ pub struct CellView<'a> {
 }
 
 impl CellView<'_> {
-    /// Of the first request that the worker would take.
+    /// The arrival of the first request that the worker would take.
     pub fn head_arrival(&self) -> Option<Nanos> {
-        self.queue
-            .head(self.worker)
-            .map(|key| self.requests[key].arrival)
+        let head = self.queue.head(self.worker)?;
+        Some(self.requests[head].arrival)
     }
 
-    /// `because` completes "CELL: …" in `batchlab explain`.
+    /// Chooses this cell type. `because` completes "CELL: …" in `batchlab explain`.
     pub fn chosen(&self, because: &'static str) -> Choice {
         Choice {
             cell: self.cell,
@@ -44,43 +43,9 @@ impl CellView<'_> {
     }
 }
 
+/// The cell type that a selection rule has chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     pub cell: CellId,
     pub because: &'static str,
-}
-
-impl Choice {
-    pub(super) fn reason(
-        &self,
-        of: &TypeState,
-        ready: usize,
-        chunk: u32,
-        worker: WorkerId,
-        before: usize,
-    ) -> Reason {
-        let TypeState {
-            name, max_batch, ..
-        } = of;
-        let and_next = if chunk > 1 {
-            format!(", each with up to {} after it (chunk)", chunk - 1)
-        } else {
-            String::new()
-        };
-        Reason {
-            what: format!("{name}: {}", self.because),
-            size: if ready > *max_batch {
-                format!("max_batch ({max_batch}) of {ready} ready nodes{and_next}")
-            } else {
-                format!("all {ready} ready nodes{and_next}")
-            },
-            when: match before {
-                0 => format!("worker {worker} had nothing to do"),
-                1 => format!("worker {worker} had one unfinished task, and may be given another"),
-                _ => format!(
-                    "worker {worker} had {before} unfinished tasks, and may be given another"
-                ),
-            },
-        }
-    }
 }

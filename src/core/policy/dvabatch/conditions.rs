@@ -3,64 +3,69 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Stage;
-use super::table::{BatchTable, Query, Row};
+use super::table::{BatchRow, BatchTable, Query};
 use crate::base::units::Nanos;
 
 /// Conditions for the operations new, stretch and split.
 pub trait Conditions {
-    /// Where a query waits; queries of one line can share a batch.
+    /// The line in which a query waits. Queries of one line can share a batch.
     fn line(&self, _: &Query) -> u32 {
         0
     }
 
-    /// Called while requests wait and the first stage can take a batch.
-    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter>;
+    /// Decides what enters. It is called while requests wait and the first stage can take a batch.
+    fn enter(&mut self, entry: &EntryView<'_>) -> Option<Enter>;
 
-    /// When [`Conditions::enter`] must be called even without events.
-    fn wake_at(&self, _: &Lines, _now: Nanos) -> Option<Nanos> {
+    /// The instant at which [`Conditions::enter`] must be called even without events.
+    fn wake_at(&self, _: &WaitingLines, _now: Nanos) -> Option<Nanos> {
         None
     }
 
-    /// Whether such a batch may be split later. If so it is not stretched, and its stages run one after another.
+    /// Whether a batch of this size and input may be split later. If so, it is not stretched, and its stages run one after
+    /// another.
     fn may_split(&self, _batch: u32, _input: u32) -> bool {
         false
     }
 
-    /// Called when a whole batch has passed a stage.
-    fn after(&mut self, _: Stage, _: &Row, _: &mut Onward) {}
+    /// Decides how a whole batch that has passed a stage goes on.
+    fn after(&mut self, _: Stage, _: &BatchRow, _: &mut Onward) {}
 }
 
-/// The default is unchanged.
+/// How a batch goes on after a stage. By default it goes on unchanged.
 #[derive(Debug, Default)]
 pub struct Onward {
-    /// Places in the row of queries that leave early.
+    /// The places in the row of the queries that leave early.
     pub exits: Vec<u32>,
+    /// The queries that skip stages.
     pub skips: Vec<Skip>,
-    /// **split**: the sizes of the parts, or empty.
+    /// The sizes of the parts of a batch that is **split**; empty if it is not.
     pub parts: Vec<u32>,
 }
 
-/// Skips the stages before `until` (DVABatch, section 9.2). To skip all others is to leave.
+/// A query that skips the stages before `until` (DVABatch, section 9.2). To skip all others is to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skip {
+    /// The query's place in the row.
     pub place: u32,
     pub until: Stage,
 }
 
+/// What enters the first stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enter {
-    /// **new**: the first requests of a line, padded to `input`.
+    /// A **new** batch of the first requests of a line, padded to `input`.
     New { line: u32, count: usize, input: u32 },
-    /// **stretch**: the first requests of the newest batch's line.
+    /// The first requests of the newest batch's line **stretch** that batch.
     Stretch { count: usize },
 }
 
+/// The queries that wait, each with its arrival. No line is empty.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct WaitingLines {
     lines: BTreeMap<u32, VecDeque<(Nanos, Query)>>,
 }
 
-impl Lines {
+impl WaitingLines {
     pub fn push(&mut self, line: u32, arrival: Nanos, query: Query) {
         self.lines
             .entry(line)
@@ -72,44 +77,43 @@ impl Lines {
         self.lines.is_empty()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (u32, usize, Nanos)> {
-        self.lines
-            .iter()
-            .map(|(line, waiting)| (*line, waiting.len(), waiting[0].0))
+    pub fn iter(&self) -> impl Iterator<Item = WaitingLine> {
+        self.lines.iter().map(|(line, waiting)| WaitingLine {
+            line: *line,
+            length: waiting.len(),
+            first_arrival: waiting[0].0,
+        })
     }
 
-    /// By the wait of the first request; of equal ones, the lowest number.
-    pub fn oldest(&self) -> Option<(u32, usize, Nanos)> {
+    /// The line whose first query has waited longest; of several, the one with the lowest number.
+    pub fn oldest(&self) -> Option<WaitingLine> {
         self.iter()
-            .min_by_key(|(line, _, arrival)| (*arrival, *line))
+            .min_by_key(|waiting| (waiting.first_arrival, waiting.line))
     }
 
+    /// The number of queries that wait in a line.
     pub fn len(&self, line: u32) -> usize {
         self.lines.get(&line).map_or(0, VecDeque::len)
     }
 
+    /// The first queries of a line, at most `count` of them.
     pub fn first(&self, line: u32, count: usize) -> impl Iterator<Item = Query> {
-        self.lines
-            .get(&line)
-            .into_iter()
-            .flatten()
-            .take(count)
-            .map(|(_, query)| *query)
+        let waiting = self.lines.get(&line).into_iter().flatten();
+        waiting.take(count).map(|(_, query)| *query)
     }
 
+    /// The largest input of the first queries of a line.
     pub fn longest_input(&self, line: u32, count: usize) -> u32 {
-        self.first(line, count)
-            .map(|query| query.input)
-            .max()
-            .unwrap_or(0)
+        let inputs = self.first(line, count).map(|query| query.input);
+        inputs.max().unwrap_or(0)
     }
 
-    /// The next end of a window. A window that has ended waits for the device, not for the clock.
+    /// The next end of a window. A line whose window has ended waits for the device, not for the clock.
     pub fn next_window(&self, window: Nanos, now: Nanos) -> Option<Nanos> {
-        self.iter()
-            .map(|(_, _, arrival)| arrival.saturating_add(window))
-            .filter(|end| *end > now)
-            .min()
+        let ends = self
+            .iter()
+            .map(|waiting| waiting.first_arrival.saturating_add(window));
+        ends.filter(|end| *end > now).min()
     }
 
     pub(super) fn take(&mut self, line: u32, count: usize, taken: &mut Vec<Query>) {
@@ -121,10 +125,19 @@ impl Lines {
     }
 }
 
-pub struct Entry<'a> {
-    pub lines: &'a Lines,
+/// The length of a line, and the arrival of its first query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitingLine {
+    pub line: u32,
+    pub length: usize,
+    pub first_arrival: Nanos,
+}
+
+/// What [`Conditions::enter`] sees.
+pub struct EntryView<'a> {
+    pub lines: &'a WaitingLines,
     pub table: &'a BatchTable,
     pub now: Nanos,
     /// The newest batch, if it may still grow.
-    pub stretchable: Option<&'a Row>,
+    pub stretchable: Option<&'a BatchRow>,
 }

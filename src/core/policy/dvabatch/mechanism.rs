@@ -10,49 +10,50 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::Stage;
-use super::conditions::{Conditions, Enter, Entry, Lines, Onward};
+use super::conditions::{Conditions, Enter, EntryView, Onward, WaitingLines};
 use super::slicing::Slicing;
-use super::stage::{Buffers, Executor, ExecutorState, Item, Pair, Running};
-use super::table::{BatchTable, Row, RowId};
+use super::stage::{Buffers, ExecutorState, RunningItem, StageExecutor};
+use super::table::{BatchId, BatchTable, StageItem};
+use super::{BufferPair, Stage};
 use crate::base::units::{StreamId, TaskId};
 use crate::core::policy::prelude::*;
 use crate::core::task::Members;
 
-/// Streams of a worker, which stages share in turn.
+/// The number of streams of a worker, which stages share in turn.
 pub const STREAMS: u16 = 32;
 
+/// The mechanism of one worker.
 pub struct Mechanism {
     worker: WorkerId,
     slicing: Arc<Slicing>,
     pub(super) table: BatchTable,
     buffers: Buffers,
-    pub(super) executors: Vec<Executor>,
+    pub(super) executors: Vec<StageExecutor>,
     /// The stages that may move, in ascending order. A long chain has few of them.
     awake: Vec<Stage>,
+    /// The tasks that run, with their stages.
     running: Vec<(TaskId, Stage)>,
 }
 
 impl Mechanism {
     pub fn new(worker: WorkerId, slicing: Arc<Slicing>, sets: u8) -> Mechanism {
-        let (table, buffers, executors) = (BatchTable::default(), Buffers::new(sets), Vec::new());
-        let awake = vec![Stage(0)];
         let mut mechanism = Mechanism {
             worker,
             slicing,
-            table,
-            buffers,
-            executors,
-            awake,
+            table: BatchTable::default(),
+            buffers: Buffers::new(sets),
+            executors: Vec::new(),
+            awake: vec![Stage(0)],
             running: Vec::new(),
         };
         mechanism.reach(Stage(0));
         mechanism
     }
 
+    /// Adds the executors and buffers of all stages up to this one.
     fn reach(&mut self, stage: Stage) {
         let stages = self.executors.len().max(stage.index() + 1);
-        self.executors.resize_with(stages, Executor::default);
+        self.executors.resize_with(stages, StageExecutor::default);
         self.buffers.reach(stage);
     }
 
@@ -62,6 +63,7 @@ impl Mechanism {
         }
     }
 
+    /// Handles the end of a task: queries leave, and batches that have caught up go on.
     pub fn complete(
         &mut self,
         task: TaskId,
@@ -72,7 +74,7 @@ impl Mechanism {
         let (_, stage) = self
             .running
             .swap_remove(place.expect("a task of the mechanism is running"));
-        let Running { item, into, .. } = self.finish(stage);
+        let RunningItem { item, into, .. } = self.finish(stage);
         self.table.leave(
             &item,
             |query| self.slicing.is_last(stage, query.nodes),
@@ -82,14 +84,20 @@ impl Mechanism {
             return;
         }
         let mut last = stage.0;
-        if self.table.row(item.row).of(&item).next().is_some() {
+        if self
+            .table
+            .row(item.row)
+            .live_queries(&item)
+            .next()
+            .is_some()
+        {
             self.rest(stage, item.row, into);
         } else {
-            // Later stages may have waited for them.
+            // Later stages may have waited for the queries that have left.
             last = self.executors.len() as u32 - 1;
         }
         for stage in (stage.0..=last).map(Stage) {
-            match self.caught_up(stage, item.row) {
+            match self.take_caught_up(stage, item.row) {
                 Some((onward, pair)) if onward.start == 0 => {
                     self.go_on(stage, onward, pair, conditions, outcomes)
                 }
@@ -99,12 +107,13 @@ impl Mechanism {
         }
     }
 
-    fn finish(&mut self, stage: Stage) -> Running {
+    /// Ends the run of a stage's executor.
+    fn finish(&mut self, stage: Stage) -> RunningItem {
         let executor = &mut self.executors[stage.index()];
         let ExecutorState::Working(running) = executor.state else {
             panic!("stage {stage} is not working")
         };
-        let Running {
+        let RunningItem {
             item,
             from: used,
             into,
@@ -119,15 +128,16 @@ impl Mechanism {
         running
     }
 
-    fn rest(&mut self, stage: Stage, row: RowId, written: Pair) {
+    /// Lets the first part of a batch, which is in the pair `written`, wait after a stage for the other queries.
+    fn rest(&mut self, stage: Stage, row: BatchId, written: BufferPair) {
         let resting = &mut self.executors[stage.index()].resting;
         if resting.is_none_or(|(resting, _)| resting != row) {
             *resting = Some((row, written));
         }
     }
 
-    /// What goes on from a stage, and its buffers.
-    fn caught_up(&mut self, stage: Stage, row: RowId) -> Option<(Item, Pair)> {
+    /// Takes the queries that go on after a stage, with the pair that holds them.
+    fn take_caught_up(&mut self, stage: Stage, row: BatchId) -> Option<(StageItem, BufferPair)> {
         let resting = &mut self.executors[stage.index()].resting;
         let (_, pair) = resting.filter(|(resting, _)| *resting == row && self.table.has(row))?;
         let onward = self.table.caught_up(row, stage)?;
@@ -135,18 +145,19 @@ impl Mechanism {
         Some((onward, pair))
     }
 
+    /// Asks the conditions how a whole batch goes on after a stage, and does so.
     fn go_on(
         &mut self,
         stage: Stage,
-        item: Item,
-        pair: Pair,
+        item: StageItem,
+        pair: BufferPair,
         conditions: &mut dyn Conditions,
-        out: &mut Outcomes,
+        outcomes: &mut Outcomes,
     ) {
         let mut onward = Onward::default();
         conditions.after(stage, self.table.row(item.row), &mut onward);
         for skip in &onward.skips {
-            let query = self.table.skip(item.row, skip);
+            let query = self.table.skip(item.row, skip.place, skip.until);
             assert!(
                 skip.until > stage && !self.slicing.nodes(skip.until, query.nodes).is_empty(),
                 "a query that has passed stage {stage} can't go on with stage {}",
@@ -154,44 +165,47 @@ impl Mechanism {
             );
         }
         for exit in &onward.exits {
-            self.table.leave(
-                &Item {
-                    start: *exit,
-                    num: 1,
-                    ..item
-                },
-                |_| true,
-                out,
-            );
+            let query = StageItem {
+                start: *exit,
+                num: 1,
+                ..item
+            };
+            self.table.leave(&query, |_| true, outcomes);
         }
-        if self.table.has(item.row) && onward.parts.len() < 2 {
+        if !self.table.has(item.row) {
+            return;
+        }
+        if onward.parts.len() < 2 {
             self.hand_on(stage, item, pair);
-        } else if self.table.has(item.row) {
-            let parts = self.table.split(item.row, stage, &onward.parts);
-            parts
-                .into_iter()
-                .for_each(|part| self.hand_on(stage, part, pair));
+            return;
+        }
+        for part in self.table.split(item.row, stage, &onward.parts) {
+            self.hand_on(stage, part, pair);
         }
     }
 
-    fn hand_on(&mut self, stage: Stage, item: Item, pair: Pair) {
+    /// Hands an item to the next stage.
+    fn hand_on(&mut self, stage: Stage, item: StageItem, pair: BufferPair) {
         self.reach(stage.next());
         self.table.hand(&item, stage.next());
         self.buffers.hand_on(stage, pair);
-        self.executors[stage.next().index()].queue.push_back(Item {
-            pair: Some(pair),
-            ..item
-        });
+        self.executors[stage.next().index()]
+            .queue
+            .push_back(StageItem {
+                pair: Some(pair),
+                ..item
+            });
         self.wake(stage.next());
     }
 
+    /// Moves executors, and lets queries enter, until nothing moves.
     pub fn advance(
         &mut self,
-        lines: &mut Lines,
+        lines: &mut WaitingLines,
         conditions: &mut dyn Conditions,
         dispatch: &mut Dispatch<'_>,
     ) {
-        // Backwards: a stage that becomes active frees the one before it.
+        // The last stage comes first, because a stage that becomes active frees the one before it.
         let mut moved = true;
         while moved {
             moved = false;
@@ -215,14 +229,16 @@ impl Mechanism {
         }
     }
 
-    /// Gives back the used pair, unless it holds another part of a split batch.
+    /// Makes an inactive executor active if it has a legitimate pair. The used pair is given back, unless it holds another
+    /// part of a split batch.
     fn activate(&mut self, stage: Stage) -> bool {
         let ExecutorState::Inactive { used, serial } = self.executors[stage.index()].state else {
             return false;
         };
-        let legitimate = match serial {
-            true => self.buffers.legitimate(stage, used, used),
-            false => self.buffers.any(stage, None).is_some(),
+        let legitimate = if serial {
+            self.buffers.legitimate(stage, used, used)
+        } else {
+            self.buffers.any(stage, None).is_some()
         };
         if legitimate {
             self.executors[stage.index()].state = ExecutorState::Active;
@@ -233,16 +249,16 @@ impl Mechanism {
         legitimate
     }
 
-    fn enter(&mut self, lines: &mut Lines, conditions: &mut dyn Conditions, now: Nanos) {
+    /// Lets the queries enter that the conditions choose.
+    fn enter(&mut self, lines: &mut WaitingLines, conditions: &mut dyn Conditions, now: Nanos) {
         if lines.is_empty() {
             return;
         }
-        let has_stages_ahead = |row: &Row| !self.slicing.is_last(row.furthest(), row.longest());
         let stretchable = self
             .table
             .newest()
-            .filter(|(_, row)| !row.splits && has_stages_ahead(row));
-        let entry = Entry {
+            .filter(|(_, row)| !row.splits && !self.slicing.is_last(row.furthest(), row.longest()));
+        let entry = EntryView {
             lines,
             table: &self.table,
             now,
@@ -256,12 +272,8 @@ impl Mechanism {
             Some(Enter::Stretch { count }) => {
                 let (id, row) =
                     stretchable.expect("the conditions stretch a batch that can be stretched");
-                (
-                    id,
-                    row.line,
-                    count,
-                    row.input.max(lines.longest_input(row.line, count)),
-                )
+                let input = row.input.max(lines.longest_input(row.line, count));
+                (id, row.line, count, input)
             }
         };
         let item = self
@@ -273,9 +285,9 @@ impl Mechanism {
         self.executors[0].queue.push_back(item);
     }
 
-    /// Begins with the first item of the queue if its pair is legitimate.
+    /// Begins the first item of an active executor's queue if its pair is legitimate. Returns whether it has begun.
     fn check(&mut self, stage: Stage, dispatch: &mut Dispatch<'_>) -> bool {
-        let Executor {
+        let StageExecutor {
             state,
             queue,
             resting,
@@ -283,53 +295,57 @@ impl Mechanism {
         let Some(&item) = queue.front().filter(|_| *state == ExecutorState::Active) else {
             return false;
         };
-        let own = resting
-            .filter(|(row, _)| *row == item.row)
-            .map(|(_, pair)| pair);
-        let from = match item.pair {
-            Some(pair) => Some(pair)
-                .filter(|pair| self.buffers.legitimate(stage, *pair, own.unwrap_or(*pair))),
-            None => self.buffers.any(stage, own),
+        let own = match resting {
+            Some((row, pair)) if *row == item.row => Some(*pair),
+            _ => None,
         };
-        let Some(from) = from else { return false };
+        let from = match item.pair {
+            Some(pair) => pair,
+            None => match self.buffers.any(stage, own) {
+                Some(pair) => pair,
+                None => return false,
+            },
+        };
         let into = own.unwrap_or(from);
+        if !self.buffers.legitimate(stage, from, into) {
+            return false;
+        }
         let is_over = resting.is_some_and(|(row, pair)| row != item.row && pair == into);
         assert!(
             !is_over,
             "write after read: stage {stage} would write over a batch that has not caught up"
         );
         queue.pop_front();
-        *state = ExecutorState::Working(Running { item, from, into });
+        *state = ExecutorState::Working(RunningItem { item, from, into });
         self.buffers.begin(stage, from, into);
-        if self
+        let runs_any = self
             .table
             .row(item.row)
             .in_stage(&item, stage)
             .next()
-            .is_some()
-        {
+            .is_some();
+        if runs_any {
             let task = self.submit(stage, &item, dispatch);
             self.running.push((task, stage));
         } else {
-            // All its queries skip the stage, so the conditions are not asked.
+            // All queries of the item skip the stage, so the conditions are not asked.
             self.finish(stage);
             self.rest(stage, item.row, into);
-            if let Some((onward, pair)) = self.caught_up(stage, item.row) {
+            if let Some((onward, pair)) = self.take_caught_up(stage, item.row) {
                 self.hand_on(stage, onward, pair);
             }
         }
         true
     }
 
-    fn submit(&mut self, stage: Stage, item: &Item, dispatch: &mut Dispatch<'_>) -> TaskId {
-        let Mechanism {
-            worker,
-            slicing,
-            table,
-            ..
-        } = self;
-        let row = table.row(item.row);
-        let (mut batch, mut longest, mut useful_cells) = (0, 0, 0);
+    /// Submits the task of an item in a stage.
+    fn submit(&mut self, stage: Stage, item: &StageItem, dispatch: &mut Dispatch<'_>) -> TaskId {
+        let worker = self.worker;
+        let slicing = &self.slicing;
+        let row = self.table.row(item.row);
+        let mut batch = 0;
+        let mut longest = 0;
+        let mut useful_cells = 0;
         let mut starting = SmallVec::<[RequestId; 8]>::new();
         for query in row.in_stage(item, stage) {
             batch += 1;
@@ -340,16 +356,14 @@ impl Mechanism {
             }
         }
         let steps = slicing.steps(stage, batch, longest, row.input);
-        let parts = |parts: &mut Vec<_>| {
-            parts.extend(
-                row.in_stage(item, stage)
-                    .map(|query| slicing.part(stage, query)),
-            )
+        let list_parts = |parts: &mut Vec<_>| {
+            let queries = row.in_stage(item, stage);
+            parts.extend(queries.map(|query| slicing.part(stage, query)));
         };
         let task = Task {
             stream: StreamId((stage.0 % u32::from(STREAMS)) as u16),
-            members: Members::Parts(&parts),
-            ..Task::new(*worker, &steps, &starting, useful_cells)
+            members: Members::Parts(&list_parts),
+            ..Task::new(worker, &steps, &starting, useful_cells)
         };
         dispatch.submit_because(&task, || Reason {
             what: format!("stage {stage}, from batch {} of the table", item.row.0),

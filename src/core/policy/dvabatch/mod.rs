@@ -14,12 +14,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-pub use self::conditions::{Conditions, Enter, Entry, Lines, Onward, Skip};
+pub use self::conditions::{Conditions, Enter, EntryView, Onward, Skip, WaitingLine, WaitingLines};
 use self::mechanism::Mechanism;
-pub use self::policies::{ByInput, ByLoad, ByOperator, CompWait, Ranges, Room};
-pub use self::settings::{Cluster, Diversity, DvaBatch, Lazy, RoomFor, Rule, Stages};
-pub use self::slicing::{Durations, Slicing};
-pub use self::table::{BatchTable, Query, Row};
+pub use self::policies::{
+    Cluster, CompWait, DeviceRoom, InputDiversity, LengthRanges, LoadDiversity, OperatorDiversity,
+};
+pub use self::settings::{Diversity, DvaBatch, Lazy, RoomFor, StageRule, Stages};
+pub use self::slicing::{Slicing, StageDurations};
+pub use self::table::{BatchRow, BatchTable, Query};
 use super::prelude::*;
 
 mod conditions;
@@ -32,7 +34,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-/// A chain has as many stages as its steps need.
+/// The number of a stage. A chain has as many stages as its steps need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stage(pub u32);
 
@@ -52,9 +54,14 @@ impl fmt::Display for Stage {
     }
 }
 
+/// The number of a set of buffers, which names each stage's buffer pair of that set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BufferPair(pub u8);
+
+/// A policy of stages under given conditions.
 pub struct Staged {
     mechanisms: Vec<Mechanism>,
-    lines: Lines,
+    lines: WaitingLines,
     conditions: Box<dyn Conditions>,
     now: Nanos,
 }
@@ -66,11 +73,12 @@ impl Staged {
         sets: u8,
         conditions: Box<dyn Conditions>,
     ) -> Staged {
-        let mechanism = |worker| Mechanism::new(WorkerId(worker), Arc::clone(slicing), sets);
-        let mechanisms = (0..workers as u16).map(mechanism).collect();
+        let workers = (0..workers as u16).map(WorkerId);
         Staged {
-            mechanisms,
-            lines: Lines::default(),
+            mechanisms: workers
+                .map(|worker| Mechanism::new(worker, Arc::clone(slicing), sets))
+                .collect(),
+            lines: WaitingLines::default(),
             conditions,
             now: Nanos::ZERO,
         }
@@ -89,8 +97,8 @@ impl Policy for Staged {
             left: false,
             resumes: Stage(0),
         };
-        self.lines
-            .push(self.conditions.line(&query), request.arrival, query);
+        let line = self.conditions.line(&query);
+        self.lines.push(line, request.arrival, query);
     }
 
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {

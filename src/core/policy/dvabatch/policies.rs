@@ -3,72 +3,80 @@
 use std::collections::VecDeque;
 
 use super::Stage;
-use super::conditions::{Conditions, Enter, Entry, Lines, Onward};
-use super::settings::Cluster;
-use super::slicing::Durations;
-use super::table::{BatchTable, Query, Row};
+use super::conditions::{Conditions, Enter, EntryView, Onward, WaitingLine, WaitingLines};
+use super::slicing::StageDurations;
+use super::table::{BatchRow, BatchTable, Query};
 use crate::base::units::{Nanos, RequestId, Share};
+use crate::core::policy::prelude::{Deserialize, Serialize};
 
-/// Policy I, input diversity: queries of similar length share a batch.
-pub struct ByInput {
-    pub ranges: Ranges,
+/// Policy I: queries of similar length share a batch.
+pub struct InputDiversity {
+    pub ranges: LengthRanges,
+    /// Whether the length of a query is its input, and not its number of nodes.
     pub sized: bool,
-    /// Pad to the end of the range, at most to this; `None`: to the longest query.
+    /// The limit of padding to the end of the range; `None` if queries are padded to the longest query.
     pub padded: Option<u32>,
-    /// Queries in a batch, and in all of the worker's batches.
+    /// The largest number of queries in a batch, and in all of the worker's batches together.
     pub max_batch: u32,
     pub window: Nanos,
-    pub room: Room,
+    pub room: DeviceRoom,
     pub cluster: Cluster,
-    /// Lines of an accepted batch with the queries that have not entered. Workers share it.
+    /// The lines of an accepted batch, each with the number of queries that have not entered. Workers share it.
     pub accepted: VecDeque<(u32, usize)>,
 }
 
-/// Lengths that are similar.
-pub struct Ranges {
+/// What is divided by length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cluster {
+    /// The queries that the server accepts as one batch are divided, as in the paper. Later queries do not join its parts.
+    Batch,
+    /// All queries that wait are divided. The range whose first query came earliest is next.
+    Queue,
+}
+
+/// Ranges of similar lengths.
+pub struct LengthRanges {
     pub width: u32,
-    /// The ends of the ranges, ascending; empty: one for each width.
+    /// The ascending ends of the ranges; empty if all ranges have one width.
     pub ends: Vec<u32>,
 }
 
-impl Ranges {
-    fn of(&self, length: u32) -> u32 {
-        match self.ends.is_empty() {
-            true => (length.max(1) - 1) / self.width,
-            false => self.ends.partition_point(|end| *end < length) as u32,
+impl LengthRanges {
+    fn range(&self, length: u32) -> u32 {
+        if self.ends.is_empty() {
+            (length.max(1) - 1) / self.width
+        } else {
+            self.ends.partition_point(|end| *end < length) as u32
         }
     }
 
-    /// The last range has no end of its own.
+    /// The longest length of a range. The last range has no end of its own.
     fn end(&self, range: u32) -> u32 {
-        match self.ends.is_empty() {
-            true => (range + 1).saturating_mul(self.width),
-            false => self.ends.get(range as usize).copied().unwrap_or(u32::MAX),
+        if self.ends.is_empty() {
+            (range + 1).saturating_mul(self.width)
+        } else {
+            self.ends.get(range as usize).copied().unwrap_or(u32::MAX)
         }
     }
 }
 
-impl ByInput {
-    /// Triton's batch: the queries that came first, once they are many or the first has waited for the window.
-    fn accept(&mut self, most: usize, entry: &Entry<'_>) {
-        let Some((_, _, arrival)) = entry.lines.oldest() else {
+impl InputDiversity {
+    /// Accepts Triton's batch: the queries that came first, once there are enough of them or the first has waited for the
+    /// window.
+    fn accept(&mut self, most: usize, entry: &EntryView<'_>) {
+        let Some(oldest) = entry.lines.oldest() else {
             return;
         };
-        let waiting = entry
-            .lines
-            .iter()
-            .map(|(_, length, _)| length)
-            .sum::<usize>();
-        if !self.is_due(arrival, entry.now) && waiting < self.max_batch as usize {
+        let waiting: usize = entry.lines.iter().map(|waiting| waiting.length).sum();
+        if !self.is_due(oldest.first_arrival, entry.now) && waiting < self.max_batch as usize {
             return;
         }
-        let first = |(line, _, _)| {
-            entry
-                .lines
-                .first(line, most)
-                .map(move |query| (query.request, line))
-        };
-        let mut first: Vec<(RequestId, u32)> = entry.lines.iter().flat_map(first).collect();
+        let mut first: Vec<(RequestId, u32)> = Vec::new();
+        for WaitingLine { line, .. } in entry.lines.iter() {
+            let queries = entry.lines.first(line, most);
+            first.extend(queries.map(|query| (query.request, line)));
+        }
         first.sort_unstable();
         for (_, line) in first.into_iter().take(most) {
             match self.accepted.iter_mut().find(|(known, _)| *known == line) {
@@ -78,72 +86,84 @@ impl ByInput {
         }
     }
 
+    /// The next queries of the accepted batch that share a line, at most `most` of them: the line and their number.
+    fn next_accepted(&mut self, most: usize, entry: &EntryView<'_>) -> Option<(u32, usize)> {
+        if self.accepted.is_empty() {
+            self.accept(most, entry);
+        }
+        let (line, left) = self.accepted.front_mut()?;
+        let line = *line;
+        let count = most.min(*left);
+        *left -= count;
+        self.accepted.retain(|(_, left)| *left > 0);
+        Some((line, count))
+    }
+
+    /// The line that is due and whose first query has waited longest, with the number of its queries up to `most`.
+    fn oldest_due(&self, most: usize, entry: &EntryView<'_>) -> Option<(u32, usize)> {
+        let due = entry.lines.iter().filter(|waiting| {
+            waiting.length >= self.max_batch as usize
+                || self.is_due(waiting.first_arrival, entry.now)
+        });
+        let oldest = due.min_by_key(|waiting| (waiting.first_arrival, waiting.line))?;
+        Some((oldest.line, oldest.length.min(most)))
+    }
+
     fn is_due(&self, arrival: Nanos, now: Nanos) -> bool {
         arrival.saturating_add(self.window) <= now
     }
 }
 
-impl Conditions for ByInput {
+impl Conditions for InputDiversity {
     fn line(&self, query: &Query) -> u32 {
-        self.ranges
-            .of(if self.sized { query.input } else { query.nodes })
+        let length = if self.sized { query.input } else { query.nodes };
+        self.ranges.range(length)
     }
 
-    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
+    fn enter(&mut self, entry: &EntryView<'_>) -> Option<Enter> {
         let most = self.max_batch.saturating_sub(entry.table.active()) as usize;
         if most == 0 || !self.room.is_left(entry.table) {
             return None;
         }
         let (line, count) = match self.cluster {
-            Cluster::Batch => {
-                if self.accepted.is_empty() {
-                    self.accept(most, entry);
-                }
-                let (line, left) = self.accepted.front_mut()?;
-                let (line, count) = (*line, most.min(*left));
-                *left -= count;
-                self.accepted.retain(|(_, left)| *left > 0);
-                (line, count)
-            }
-            Cluster::Queue => {
-                let due = |(_, length, arrival): &(u32, usize, Nanos)| {
-                    *length >= self.max_batch as usize || self.is_due(*arrival, entry.now)
-                };
-                let lines = entry.lines.iter().filter(due);
-                let (line, length, _) = lines.min_by_key(|(line, _, arrival)| (*arrival, *line))?;
-                (line, length.min(most))
-            }
+            Cluster::Batch => self.next_accepted(most, entry)?,
+            Cluster::Queue => self.oldest_due(most, entry)?,
         };
         let longest = entry.lines.longest_input(line, count);
-        let input = self
-            .padded
-            .map_or(longest, |most| self.ranges.end(line).min(most).max(longest));
+        let input = match self.padded {
+            Some(most) => self.ranges.end(line).min(most).max(longest),
+            None => longest,
+        };
         Some(Enter::New { line, count, input })
     }
 
-    fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {
+    fn wake_at(&self, lines: &WaitingLines, now: Nanos) -> Option<Nanos> {
         lines.next_window(self.window, now)
     }
 }
 
-/// Policy II, operator diversity (Figure 13). After each stage a batch is halved, repeatedly, while the remaining
-/// stages take the whole at least as long as both halves. The parts run one after another, so the first leave early.
-pub struct ByOperator {
-    pub entry: ByLoad,
-    pub durations: Durations,
+/// Policy II (Figure 13). After each stage a batch is halved, repeatedly, while the remaining stages take at least as long
+/// for the whole as for both halves. The parts run one after another, so the first of them leave early.
+pub struct OperatorDiversity {
+    pub entry: LoadDiversity,
+    pub durations: StageDurations,
     pub stages: u32,
-    /// Extra time of the halves, in thousandths; 0 in the paper.
+    /// The share of extra time that the halves may take, in thousandths; 0 in the paper.
     pub slack_permille: u32,
 }
 
-impl ByOperator {
+impl OperatorDiversity {
+    /// Whether a batch is halved after a stage.
     fn splits(&self, after: Stage, batch: u32, input: u32) -> bool {
+        if batch < 2 {
+            return false;
+        }
         let rest = |batch| u128::from(self.durations.from(after.next(), batch, input).0);
-        batch > 1
-            && rest(batch) * u128::from(1000 + self.slack_permille)
-                >= 1000 * (rest(batch - batch / 2) + rest(batch / 2))
+        let halves = rest(batch - batch / 2) + rest(batch / 2);
+        rest(batch) * u128::from(1000 + self.slack_permille) >= 1000 * halves
     }
 
+    /// Adds the sizes of the parts of a batch to `parts`.
     fn halve(&self, after: Stage, batch: u32, input: u32, parts: &mut Vec<u32>) {
         if self.splits(after, batch, input) {
             self.halve(after, batch - batch / 2, input, parts);
@@ -154,12 +174,12 @@ impl ByOperator {
     }
 }
 
-impl Conditions for ByOperator {
-    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
+impl Conditions for OperatorDiversity {
+    fn enter(&mut self, entry: &EntryView<'_>) -> Option<Enter> {
         self.entry.enter(entry)
     }
 
-    fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {
+    fn wake_at(&self, lines: &WaitingLines, now: Nanos) -> Option<Nanos> {
         self.entry.wake_at(lines, now)
     }
 
@@ -167,48 +187,61 @@ impl Conditions for ByOperator {
         (0..self.stages - 1).any(|stage| self.splits(Stage(stage), batch, input))
     }
 
-    fn after(&mut self, stage: Stage, row: &Row, onward: &mut Onward) {
+    fn after(&mut self, stage: Stage, row: &BatchRow, onward: &mut Onward) {
         if stage.0 + 1 < self.stages {
             self.halve(stage, row.live, row.input, &mut onward.parts);
         }
     }
 }
 
-/// Policy III, load diversity. Requests join the newest batch while it is young and not full; otherwise a new batch
-/// begins as soon as it has room.
-pub struct ByLoad {
+/// Policy III: requests join the newest batch while it is young and not full. Otherwise a new batch begins as soon as it has
+/// room.
+pub struct LoadDiversity {
     pub max_batch: u32,
     pub window: Nanos,
     pub comp_wait: CompWait,
-    pub room: Room,
+    pub room: DeviceRoom,
 }
 
+/// How long a batch may be stretched.
 pub enum CompWait {
-    /// The paper's threshold; 0: never.
+    /// A batch is stretched up to this age, the paper's threshold; with 0 it is never stretched.
     Age(Nanos),
-    /// While the device has no room and the newcomers gain at least as much as the batch loses by waiting for them.
-    Gain(Durations),
+    /// A batch is stretched while the device has no room and the newcomers gain at least as much as the batch loses by
+    /// waiting for them.
+    Gain(StageDurations),
 }
 
 impl CompWait {
-    fn lasts(&self, row: &Row, newcomers: u32, entry: &Entry<'_>, room: &Room) -> bool {
+    /// Whether `newcomers` may still join a batch.
+    fn lasts(
+        &self,
+        row: &BatchRow,
+        newcomers: u32,
+        entry: &EntryView<'_>,
+        room: &DeviceRoom,
+    ) -> bool {
         match self {
             CompWait::Age(most) => entry.now.saturating_since(row.created) < *most,
             CompWait::Gain(durations) => {
                 let furthest = row.furthest();
                 let rest = durations.from(furthest.next(), row.live, row.input);
                 let catch_up = durations.through(furthest, newcomers, row.input);
-                !room.fits(newcomers, row.input, entry.table)
-                    && u128::from(rest.0) * u128::from(newcomers)
-                        >= u128::from(catch_up.0) * u128::from(row.live)
+                let gain = u128::from(rest.0) * u128::from(newcomers);
+                let loss = u128::from(catch_up.0) * u128::from(row.live);
+                !room.fits(newcomers, row.input, entry.table) && gain >= loss
             }
         }
     }
 }
 
-impl Conditions for ByLoad {
-    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
-        let (line, length, arrival) = entry.lines.oldest()?;
+impl Conditions for LoadDiversity {
+    fn enter(&mut self, entry: &EntryView<'_>) -> Option<Enter> {
+        let WaitingLine {
+            line,
+            length,
+            first_arrival,
+        } = entry.lines.oldest()?;
         if let Some(row) = entry.stretchable {
             let count = (self.max_batch - row.live.min(self.max_batch)).min(length as u32);
             if count > 0 && self.comp_wait.lasts(row, count, entry, &self.room) {
@@ -218,47 +251,49 @@ impl Conditions for ByLoad {
             }
         }
         let most = self.max_batch as usize;
-        if length < most && arrival.saturating_add(self.window) > entry.now {
+        if length < most && first_arrival.saturating_add(self.window) > entry.now {
             return None;
         }
         let count = length.min(most);
         let input = entry.lines.longest_input(line, count);
-        self.room
-            .fits(count as u32, input, entry.table)
-            .then_some(Enter::New { line, count, input })
+        if !self.room.fits(count as u32, input, entry.table) {
+            return None;
+        }
+        Some(Enter::New { line, count, input })
     }
 
-    fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {
+    fn wake_at(&self, lines: &WaitingLines, now: Nanos) -> Option<Nanos> {
         lines.next_window(self.window, now)
     }
 }
 
-/// Whether the device has room for another batch. On a full device batches only slow each other down.
-pub struct Room(
-    /// `None`: costs unknown, always room.
-    pub Option<Durations>,
-);
+/// The room of a device for another batch. On a full device batches only slow each other down. Without the times of stages
+/// there is always room.
+pub struct DeviceRoom(pub Option<StageDurations>);
 
-impl Room {
+impl DeviceRoom {
+    /// Whether the batches of the table leave any room.
     pub fn is_left(&self, table: &BatchTable) -> bool {
-        self.0
-            .as_ref()
-            .is_none_or(|durations| used(durations, table) < Share::WHOLE.0)
+        match &self.0 {
+            Some(durations) => used_share(durations, table) < Share::WHOLE.0,
+            None => true,
+        }
     }
 
-    /// On an empty device any batch fits.
+    /// Whether a batch fits next to those of the table. On an empty device any batch fits.
     pub fn fits(&self, batch: u32, input: u32, table: &BatchTable) -> bool {
         let Some(durations) = &self.0 else {
             return true;
         };
-        let used = used(durations, table);
+        let used = used_share(durations, table);
         used == 0 || used + durations.demand(batch, input).0 <= Share::WHOLE.0
     }
 }
 
-fn used(durations: &Durations, table: &BatchTable) -> u64 {
-    table
+/// The sum of the demands of all batches, in units of [`Share`].
+fn used_share(durations: &StageDurations, table: &BatchTable) -> u64 {
+    let demands = table
         .rows()
-        .map(|(_, row)| durations.demand(row.live, row.input).0)
-        .sum()
+        .map(|(_, row)| durations.demand(row.live, row.input).0);
+    demands.sum()
 }

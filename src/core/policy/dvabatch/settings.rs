@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use super::conditions::Conditions;
 use super::mechanism::STREAMS;
-use super::policies::{ByInput, ByLoad, ByOperator, CompWait, Ranges, Room};
-use super::slicing::{Durations, Slicing};
+use super::policies::{
+    Cluster, CompWait, DeviceRoom, InputDiversity, LengthRanges, LoadDiversity, OperatorDiversity,
+};
+use super::slicing::{Slicing, StageDurations};
 use super::{Stage, Staged};
 use crate::base::units::Share;
 use crate::core::cost::CostModel;
@@ -16,7 +18,6 @@ use crate::core::cost::slice;
 use crate::core::policy::padded::PadTo;
 use crate::core::policy::prelude::*;
 use crate::core::policy::values::{share, time_with_unit};
-use crate::core::workload::dnn;
 use crate::core::workload::dnn::Dnn;
 use crate::core::workload::model::Model;
 
@@ -26,51 +27,53 @@ use crate::core::workload::model::Model;
 pub struct DvaBatch {
     #[default(Diversity::Auto)]
     pub policy: Diversity,
-    /// Where a network is cut; chains are cut by `steps`.
+    /// The places where a network is cut. Chains are cut by `steps`.
     #[default(Stages::Count(4))]
     pub stages: Stages,
-    /// Steps of a chain in a stage.
+    /// The number of a chain's steps in a stage.
     #[default = 10]
     pub steps: u32,
-    /// Queries in a batch, or in all batches side by side.
+    /// The largest number of queries in a batch, or in all batches side by side.
     #[default = 64]
     pub max_batch: u32,
-    /// How long the first request waits for others. "first-stage": the first stage's time for the largest batch and
+    /// The time that the first request waits for others. "first-stage" is the first stage's time for the largest batch and
     /// input, as in the paper.
     #[serde(with = "first_stage")]
     #[default(Some(Nanos::ZERO))]
     pub window: Option<Nanos>,
-    /// T_comp_wait, the age up to which a batch is stretched; the paper gives no value. "auto": while the device has no
-    /// room and newcomers gain as much as the batch loses; never for chains, whose next batch begins at once.
+    /// The age up to which a batch is stretched (T_comp_wait). The paper gives no value. With "auto" a batch is stretched
+    /// while the device has no room and newcomers gain as much as the batch loses. Chains are then never stretched, because
+    /// their next batch begins at once.
     #[serde(with = "auto")]
     pub comp_wait: Option<Nanos>,
-    /// Sets of buffers; with one, stages run one after another.
+    /// The number of sets of buffers. With one set, stages run one after another.
     #[default = 2]
     pub buffer_pairs: u8,
     /// Whether a new batch waits for room on the device.
     #[default(RoomFor::Room)]
     pub room: RoomFor,
-    /// What is divided by length (`input`).
+    /// The queries that are divided by length (`input`).
     #[default(Cluster::Batch)]
     pub cluster: Cluster,
     /// The range of lengths that share a batch (`input`).
     #[default = 32]
     pub bucket_width: u32,
-    /// The ends of these ranges, ascending, instead of their width. The authors' code pads to a list of lengths.
+    /// The ascending ends of these ranges, instead of their width. The authors' code pads to a list of lengths.
     pub lengths: Vec<u32>,
-    /// The padded length (`input`).
+    /// The length to which queries are padded (`input`).
     #[default(PadTo::Longest)]
     pub pad_to: PadTo,
-    /// Share by which a batch's halves may take longer; 0 in the paper. With costs per launch they always do.
+    /// The share by which a batch's halves may take longer; 0 in the paper. With costs per launch they always take longer.
     #[default = 0.03]
     pub split_slack: f64,
 }
 
+/// The policy of the paper, or the diversity that it addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Diversity {
-    /// `input` if requests differ in length; `operator-load` if one stage prefers at least eight times another's batch;
-    /// else `load`.
+    /// The policy is `input` if requests differ in length. Otherwise it is `operator-load` if one stage prefers at least
+    /// eight times another's batch, and else `load`.
     Auto,
     /// Policy I.
     Input,
@@ -82,43 +85,38 @@ pub enum Diversity {
     OperatorLoad,
 }
 
+/// When a new batch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoomFor {
-    /// At once if costs are unknown, and in chains.
+    /// A batch begins once the device has room for it. In chains, and if costs are unknown, it begins at once.
     Room,
-    /// At once, as in the paper.
+    /// A batch begins at once, as in the paper.
     Any,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cluster {
-    /// The queries that the server accepts as one batch, as in the paper: those that came first. Later ones do not join
-    /// its parts.
-    Batch,
-    /// All that wait; the range whose first query came earliest is next.
-    Queue,
-}
-
+/// The places where a network is cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     untagged,
     expecting = "must be a number of stages, a list of operators before which a stage begins, \"operators\" or \"preferred\""
 )]
 pub enum Stages {
-    /// Cuts into stages equal in time at the square root of `max_batch`. At `max_batch` itself, all operators of
-    /// constant time would share one stage.
+    /// This number of stages, which take the same time at the square root of `max_batch`. At `max_batch` itself, all
+    /// operators of constant time would share one stage.
     Count(u32),
+    /// The operators before which a stage begins.
     At(Vec<String>),
-    By(Rule),
+    By(StageRule),
 }
 
+/// The rule by which a network is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rule {
+pub enum StageRule {
+    /// Every operator is a stage.
     Operators,
-    /// Where the preferred batch falls to an eighth of `max_batch` or less (Figure 6: 64 to 8).
+    /// A stage begins where the preferred batch falls to an eighth of `max_batch` or less (Figure 6: 64 to 8).
     Preferred,
 }
 
@@ -144,7 +142,7 @@ impl Settings for DvaBatch {
 
     fn streams(&self, setup: &Setup<'_>) -> u16 {
         match self.slicing(setup) {
-            Ok(Slicing::Network(cuts)) => cuts.len().min(STREAMS.into()) as u16,
+            Ok(Slicing::Network(stages)) => stages.len().min(STREAMS.into()) as u16,
             _ => STREAMS,
         }
     }
@@ -175,6 +173,7 @@ impl DvaBatch {
         share("split_slack", self.split_slack)
     }
 
+    /// The stages of the model.
     pub fn slicing(&self, setup: &Setup<'_>) -> Result<Slicing, String> {
         if let Some(network) = setup.model.network() {
             return Ok(Slicing::network(network, &self.ranges(network, setup)?));
@@ -191,16 +190,13 @@ impl DvaBatch {
         }
     }
 
+    /// The operators of each stage of a network.
     fn ranges(&self, network: &Dnn, setup: &Setup<'_>) -> Result<Vec<Range<usize>>, String> {
-        let costs = || setup.costs_for("stages").map(|costs| &**costs);
         match &self.stages {
             Stages::Count(stages) => {
-                let times = slice::times(
-                    network,
-                    costs()?,
-                    self.max_batch.isqrt(),
-                    most_tokens(Some(network)),
-                );
+                let costs = &**setup.costs_for("stages")?;
+                let batch = self.max_batch.isqrt();
+                let times = slice::times(network, costs, batch, most_tokens(Some(network)));
                 slice::even(&times, *stages as usize)
                     .map_err(|problem| format!("stages: {problem}"))
             }
@@ -208,13 +204,15 @@ impl DvaBatch {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 slice::at(network, &names).map_err(|problem| format!("stages: {problem}"))
             }
-            Stages::By(Rule::Operators) => Ok((0..network.operators().len())
-                .map(|place| place..place + 1)
-                .collect()),
-            Stages::By(Rule::Preferred) => Ok(slice::by_preferred(
-                &preferred_by_operator(network, costs()?, self.max_batch),
-                self.max_batch / 8,
-            )),
+            Stages::By(StageRule::Operators) => {
+                let places = 0..network.operators().len();
+                Ok(places.map(|place| place..place + 1).collect())
+            }
+            Stages::By(StageRule::Preferred) => {
+                let costs = &**setup.costs_for("stages")?;
+                let preferred = preferred_by_operator(network, costs, self.max_batch);
+                Ok(slice::by_preferred(&preferred, self.max_batch / 8))
+            }
         }
     }
 
@@ -223,15 +221,15 @@ impl DvaBatch {
         setup: &Setup<'_>,
         slicing: &Arc<Slicing>,
     ) -> Result<Box<dyn Conditions>, String> {
-        let (network, max_batch) = (setup.model.network(), self.max_batch);
-        let durations = |key| {
-            setup
-                .costs_for(key)
-                .map(|costs| Durations::new(Arc::clone(slicing), Arc::clone(costs)))
-        };
-        // A chain's batch shrinks; the next would wait for the few left.
+        let network = setup.model.network();
+        let max_batch = self.max_batch;
+        // A chain's batch shrinks, and the next one would wait for its last few queries.
         let waits = network.is_some() && self.room == RoomFor::Room;
-        let room = Room(durations("room").ok().filter(|_| waits));
+        let room = DeviceRoom(if waits {
+            durations("room", setup, slicing).ok()
+        } else {
+            None
+        });
         let window = match self.window {
             Some(time) => time,
             None => slicing.time(
@@ -244,29 +242,27 @@ impl DvaBatch {
         let padded = self.padded(network)?;
         let diversity = self.diversity(setup, slicing)?;
         if diversity == Diversity::Input {
-            let ranges = Ranges {
-                width: self.bucket_width,
-                ends: self.lengths.clone(),
-            };
-            let (sized, cluster, accepted) = (network.is_some(), self.cluster, VecDeque::new());
-            return Ok(Box::new(ByInput {
-                ranges,
-                sized,
+            return Ok(Box::new(InputDiversity {
+                ranges: LengthRanges {
+                    width: self.bucket_width,
+                    ends: self.lengths.clone(),
+                },
+                sized: network.is_some(),
                 padded,
                 max_batch,
                 window,
                 room,
-                cluster,
-                accepted,
+                cluster: self.cluster,
+                accepted: VecDeque::new(),
             }));
         }
         let comp_wait = match (self.comp_wait, network) {
             _ if diversity == Diversity::Operator => CompWait::Age(Nanos::ZERO),
             (Some(time), _) => CompWait::Age(time),
-            (None, Some(_)) => CompWait::Gain(durations("comp_wait")?),
+            (None, Some(_)) => CompWait::Gain(durations("comp_wait", setup, slicing)?),
             (None, None) => CompWait::Age(Nanos::ZERO),
         };
-        let entry = ByLoad {
+        let entry = LoadDiversity {
             max_batch,
             window,
             comp_wait,
@@ -275,21 +271,20 @@ impl DvaBatch {
         if diversity == Diversity::Load {
             return Ok(Box::new(entry));
         }
-        let Slicing::Network(cuts) = &**slicing else {
+        let Slicing::Network(stages) = &**slicing else {
             return Err(
                 "policy: the steps of a chain are all alike and prefer the same batch; use input or load".into()
             );
         };
-        let slack_permille = (self.split_slack * 1000.0).round() as u32;
-        let (stages, durations) = (cuts.len() as u32, durations("policy")?);
-        Ok(Box::new(ByOperator {
+        Ok(Box::new(OperatorDiversity {
             entry,
-            durations,
-            stages,
-            slack_permille,
+            durations: durations("policy", setup, slicing)?,
+            stages: stages.len() as u32,
+            slack_permille: (self.split_slack * 1000.0).round() as u32,
         }))
     }
 
+    /// The limit of padding to the end of a range of lengths, or `None` if queries are padded to the longest query.
     fn padded(&self, network: Option<&Dnn>) -> Result<Option<u32>, String> {
         match (self.pad_to, network) {
             (PadTo::Longest, _) => Ok(None),
@@ -300,27 +295,23 @@ impl DvaBatch {
         }
     }
 
-    /// Never [`Diversity::Auto`].
+    /// The policy that is meant, which is never [`Diversity::Auto`].
     fn diversity(&self, setup: &Setup<'_>, slicing: &Slicing) -> Result<Diversity, String> {
         if self.policy != Diversity::Auto {
             return Ok(self.policy);
         }
-        if setup
-            .model
-            .network()
-            .is_none_or(|network| network.most_tokens.is_some())
-        {
+        let network = setup.model.network();
+        if network.is_none_or(|network| network.most_tokens.is_some()) {
             return Ok(Diversity::Input);
         }
         let costs = &**setup.costs_for("policy")?;
-        let prefers = |stage| {
-            preferred(|batch| slicing.time(Stage(stage), batch, 0, costs)).min(self.max_batch)
-        };
-        let stages: Vec<u32> = (0..slicing.stages(0) as u32).map(prefers).collect();
-        let (least, most) = (
-            stages.iter().min().copied().unwrap_or(1),
-            stages.iter().max().copied().unwrap_or(1),
-        );
+        let mut batches = Vec::new();
+        for stage in (0..slicing.stages(0) as u32).map(Stage) {
+            let batch = preferred(|batch| slicing.time(stage, batch, 0, costs));
+            batches.push(batch.min(self.max_batch));
+        }
+        let least = batches.iter().min().copied().unwrap_or(1);
+        let most = batches.iter().max().copied().unwrap_or(1);
         Ok(if most / 8 >= least {
             Diversity::OperatorLoad
         } else {
@@ -329,31 +320,43 @@ impl DvaBatch {
     }
 }
 
+/// The times of stages, from which the value of a key is computed.
+fn durations(
+    key: &str,
+    setup: &Setup<'_>,
+    slicing: &Arc<Slicing>,
+) -> Result<StageDurations, String> {
+    let costs = setup.costs_for(key)?;
+    Ok(StageDurations::new(Arc::clone(slicing), Arc::clone(costs)))
+}
+
+/// The largest input of a network, or 0 if it has none.
 fn most_tokens(network: Option<&Dnn>) -> u32 {
     network.and_then(|network| network.most_tokens).unwrap_or(0)
 }
 
-/// The smallest batch that fills the device, at most `largest`.
+/// The smallest batch at which each operator fills the device, at most `largest`.
 fn preferred_by_operator(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
-    let fills = |cell: CellId, input: u32, batch: u32| {
-        costs.demand(&Step {
-            cell,
-            batch,
-            times: 1,
-            input,
-        }) == Share::WHOLE
-    };
     let tokens = most_tokens(Some(network));
-    let of_operator = |operator: &dnn::ListedOperator| {
+    let mut preferred = Vec::new();
+    for operator in network.operators() {
         let input = network.input(operator, tokens);
-        let mut sizes = (0..31)
-            .map(|power| 1u32 << power)
-            .take_while(|batch| *batch < largest);
-        sizes
-            .find(|batch| fills(operator.cell, input, *batch))
-            .unwrap_or(largest)
+        let sizes = (0..31).map(|power| 1u32 << power);
+        let mut smaller = sizes.take_while(|batch| *batch < largest);
+        let fills = smaller.find(|batch| fills_device(operator.cell, *batch, input, costs));
+        preferred.push(fills.unwrap_or(largest));
+    }
+    preferred
+}
+
+fn fills_device(cell: CellId, batch: u32, input: u32, costs: &dyn CostModel) -> bool {
+    let step = Step {
+        cell,
+        batch,
+        times: 1,
+        input,
     };
-    network.operators().map(of_operator).collect()
+    costs.demand(&step) == Share::WHOLE
 }
 
 /// A module for `#[serde(with)]`: a time with its unit, or a word for `None`.
@@ -387,12 +390,12 @@ macro_rules! time_or {
 time_or!(auto, "auto");
 time_or!(first_stage, "first-stage");
 
-/// `kind = "lazy"`: LazyBatch (Choi, Kim and Rhu, 2021) as DVABatch describes it: every operator is a stage, and
-/// batches are never split.
+/// `kind = "lazy"`: LazyBatch (Choi, Kim and Rhu, 2021) as DVABatch describes it. Every operator is a stage, and batches
+/// are never split.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lazy {
-    /// Queries in a batch.
+    /// The largest number of queries in a batch.
     #[default = 64]
     pub max_batch: u32,
     /// The age up to which a batch is stretched.
@@ -402,10 +405,10 @@ pub struct Lazy {
 }
 
 impl Lazy {
-    fn settings(&self) -> DvaBatch {
+    fn as_dvabatch(&self) -> DvaBatch {
         DvaBatch {
             policy: Diversity::Load,
-            stages: Stages::By(Rule::Operators),
+            stages: Stages::By(StageRule::Operators),
             steps: 1,
             max_batch: self.max_batch,
             comp_wait: Some(self.comp_wait),
@@ -423,15 +426,15 @@ impl Settings for Lazy {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        self.settings().build(setup)
+        self.as_dvabatch().build(setup)
     }
 
     fn streams(&self, setup: &Setup<'_>) -> u16 {
-        self.settings().streams(setup)
+        self.as_dvabatch().streams(setup)
     }
 
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
-        self.settings().largest_batches(setup)
+        self.as_dvabatch().largest_batches(setup)
     }
 
     fn runs_parts(&self) -> bool {

@@ -16,82 +16,66 @@ use crate::core::policy::prelude::*;
 use crate::core::task::Part;
 use crate::core::workload::dnn::Dnn;
 
+/// How a model is cut into stages.
 #[derive(Clone, Debug)]
 pub enum Slicing {
-    /// Cut every `steps` steps; a request leaves after the stage in which it ends.
+    /// A chain is cut after every `steps` steps. A request leaves after the stage in which it ends.
     Chain {
         cell: CellId,
         steps: u32,
     },
-    Network(Vec<Cut>),
+    Network(Vec<NetworkStage>),
 }
 
 /// A stage of a network.
 #[derive(Clone, Debug)]
-pub struct Cut {
+pub struct NetworkStage {
     nodes: Range<u32>,
-    /// How many take the input.
+    /// The number of nodes that take the input.
     sized: u32,
-    /// A step for each operator, of a batch of 1 and, if it takes the input, an input of 1.
+    /// A step for each operator, with a batch of 1 and, if it takes the input, an input of 1.
     operators: Vec<Step>,
 }
 
 impl Slicing {
     pub fn network(network: &Dnn, ranges: &[Range<usize>]) -> Slicing {
-        let cut = |range: &Range<usize>| {
-            let mut cut = Cut {
-                nodes: range.start as u32..range.end as u32,
-                sized: 0,
-                operators: Vec::new(),
-            };
-            for operator in network.operators().skip(range.start).take(range.len()) {
-                let input = u32::from(!operator.form.is_constant());
-                cut.sized += input;
-                match cut
-                    .operators
-                    .iter_mut()
-                    .find(|step| step.cell == operator.cell)
-                {
-                    Some(step) => step.times += 1,
-                    None => cut.operators.push(Step {
-                        cell: operator.cell,
-                        batch: 1,
-                        times: 1,
-                        input,
-                    }),
-                }
-            }
-            cut
-        };
-        Slicing::Network(ranges.iter().map(cut).collect())
+        let stages = ranges.iter();
+        Slicing::Network(
+            stages
+                .map(|range| NetworkStage::new(network, range))
+                .collect(),
+        )
     }
 
+    /// The nodes of a stage in a request with `of` nodes.
     pub fn nodes(&self, stage: Stage, of: u32) -> Range<u32> {
         let (from, to) = match self {
             Slicing::Chain { steps, .. } => {
                 let from = stage.0.saturating_mul(*steps);
                 (from, from.saturating_add(*steps))
             }
-            Slicing::Network(cuts) => (
-                cuts[stage.index()].nodes.start,
-                cuts[stage.index()].nodes.end,
-            ),
+            Slicing::Network(stages) => {
+                let nodes = &stages[stage.index()].nodes;
+                (nodes.start, nodes.end)
+            }
         };
         from.min(of)..to.min(of)
     }
 
+    /// Whether a request with this number of nodes ends in a stage.
     pub fn is_last(&self, stage: Stage, nodes: u32) -> bool {
         self.nodes(stage, nodes).end == nodes
     }
 
+    /// The number of stages of a request with this number of nodes.
     pub fn stages(&self, nodes: u32) -> usize {
         match self {
             Slicing::Chain { steps, .. } => nodes.div_ceil(*steps) as usize,
-            Slicing::Network(cuts) => cuts.len(),
+            Slicing::Network(stages) => stages.len(),
         }
     }
 
-    /// `longest`: the nodes of the longest query.
+    /// The steps of a stage for a batch of queries, of which the longest has `longest` nodes.
     pub fn steps(&self, stage: Stage, batch: u32, longest: u32, input: u32) -> SmallVec<[Step; 4]> {
         match self {
             Slicing::Chain { cell, .. } => {
@@ -103,36 +87,39 @@ impl Slicing {
                     input
                 }]
             }
-            Slicing::Network(cuts) => {
-                let step = |step: &Step| Step {
+            Slicing::Network(stages) => {
+                let operators = stages[stage.index()].operators.iter();
+                let steps = operators.map(|step| Step {
                     batch,
                     input: step.input * input,
                     ..*step
-                };
-                cuts[stage.index()].operators.iter().map(step).collect()
+                });
+                steps.collect()
             }
         }
     }
 
-    /// Of all its nodes.
+    /// The time of all nodes of a stage.
     pub fn time(&self, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
         let steps = self.steps(stage, batch, u32::MAX, input);
-        let times = steps
-            .iter()
-            .map(|step| costs.runs(step, MemberKind::Parts).time);
-        times.fold(Nanos::ZERO, Nanos::saturating_add)
+        let mut time = Nanos::ZERO;
+        for step in &steps {
+            time = time.saturating_add(costs.runs(step, MemberKind::Parts).time);
+        }
+        time
     }
 
-    /// As [`Step::cells`] counts them.
+    /// The cells of a query in a stage, as [`Step::cells`] counts them.
     pub fn own_cells(&self, stage: Stage, query: &Query) -> u64 {
         let nodes = self.nodes(stage, query.nodes).len() as u64;
         let sized = match self {
             Slicing::Chain { .. } => nodes,
-            Slicing::Network(cuts) => cuts[stage.index()].sized.into(),
+            Slicing::Network(stages) => stages[stage.index()].sized.into(),
         };
         nodes - sized + sized * u64::from(query.input.max(1))
     }
 
+    /// The part of a query that runs in a stage.
     pub fn part(&self, stage: Stage, query: &Query) -> Part {
         let nodes = self.nodes(stage, query.nodes);
         Part {
@@ -143,60 +130,88 @@ impl Slicing {
     }
 }
 
-/// Times of stages, profiled before serving (section 7.2).
-pub struct Durations {
-    slicing: Arc<Slicing>,
-    costs: Arc<dyn CostModel>,
-    known: RefCell<BTreeMap<(u32, u32), Profile>>,
+impl NetworkStage {
+    /// The stage of a range of a network's operators.
+    fn new(network: &Dnn, range: &Range<usize>) -> NetworkStage {
+        let mut stage = NetworkStage {
+            nodes: range.start as u32..range.end as u32,
+            sized: 0,
+            operators: Vec::new(),
+        };
+        for operator in network.operators().skip(range.start).take(range.len()) {
+            let input = u32::from(!operator.form.is_constant());
+            stage.sized += input;
+            let mut steps = stage.operators.iter_mut();
+            match steps.find(|step| step.cell == operator.cell) {
+                Some(step) => step.times += 1,
+                None => stage.operators.push(Step {
+                    cell: operator.cell,
+                    batch: 1,
+                    times: 1,
+                    input,
+                }),
+            }
+        }
+        stage
+    }
 }
 
-struct Profile {
+/// The times of stages, profiled before serving (section 7.2).
+pub struct StageDurations {
+    slicing: Arc<Slicing>,
+    costs: Arc<dyn CostModel>,
+    /// The times that have been computed, by input and batch.
+    known: RefCell<BTreeMap<(u32, u32), StageProfile>>,
+}
+
+/// The times of one batch.
+struct StageProfile {
+    /// The time from the beginning of each stage to the end of the last.
     rest: Vec<Nanos>,
     /// The usable share of the device: the mean over steps, weighted by time.
     demand: Share,
 }
 
-impl Durations {
-    /// Not for chains, whose requests end in different stages.
-    pub fn new(slicing: Arc<Slicing>, costs: Arc<dyn CostModel>) -> Durations {
-        Durations {
+impl StageDurations {
+    /// The times of a network's stages. Chains have none, because their requests end in different stages.
+    pub fn new(slicing: Arc<Slicing>, costs: Arc<dyn CostModel>) -> StageDurations {
+        StageDurations {
             slicing,
             costs,
             known: RefCell::default(),
         }
     }
 
-    /// The paper's T_remain.
+    /// The time from the beginning of a stage to the end of the last, the paper's T_remain.
     pub fn from(&self, stage: Stage, batch: u32, input: u32) -> Nanos {
-        self.with(batch, input, |known| {
-            known
-                .rest
-                .get(stage.index())
-                .copied()
-                .unwrap_or(Nanos::ZERO)
+        self.with_profile(batch, input, |profile| {
+            let rest = profile.rest.get(stage.index());
+            rest.copied().unwrap_or(Nanos::ZERO)
         })
     }
 
+    /// The time from the beginning of the first stage to the end of this one.
     pub fn through(&self, stage: Stage, batch: u32, input: u32) -> Nanos {
         self.from(Stage(0), batch, input)
             .saturating_since(self.from(stage.next(), batch, input))
     }
 
+    /// The share of the device that a batch can use.
     pub fn demand(&self, batch: u32, input: u32) -> Share {
-        self.with(batch, input, |known| known.demand)
+        self.with_profile(batch, input, |profile| profile.demand)
     }
 
-    fn with<T>(&self, batch: u32, input: u32, read: impl FnOnce(&Profile) -> T) -> T {
+    fn with_profile<T>(&self, batch: u32, input: u32, read: impl FnOnce(&StageProfile) -> T) -> T {
         let mut known = self.known.borrow_mut();
-        read(
-            known
-                .entry((input, batch))
-                .or_insert_with(|| self.work_out(batch, input)),
-        )
+        let profile = known
+            .entry((input, batch))
+            .or_insert_with(|| self.profile(batch, input));
+        read(profile)
     }
 
-    fn work_out(&self, batch: u32, input: u32) -> Profile {
-        let (mut all, mut rest) = (Vec::new(), vec![Nanos::ZERO; self.slicing.stages(0)]);
+    fn profile(&self, batch: u32, input: u32) -> StageProfile {
+        let mut all = Vec::new();
+        let mut rest = vec![Nanos::ZERO; self.slicing.stages(0)];
         let mut sum = Nanos::ZERO;
         for (stage, rest) in rest.iter_mut().enumerate().rev() {
             let stage = Stage(stage as u32);
@@ -204,7 +219,7 @@ impl Durations {
             *rest = sum;
             all.extend(self.slicing.steps(stage, batch, 0, input));
         }
-        Profile {
+        StageProfile {
             rest,
             demand: mean_demand(&*self.costs, &all, MemberKind::Parts),
         }

@@ -3,26 +3,26 @@
 
 use std::collections::VecDeque;
 
-use super::Stage;
-use super::table::RowId;
+use super::table::{BatchId, StageItem};
+use super::{BufferPair, Stage};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pair(pub u8);
-
-/// In the states of section 6.1: available, invalid, in reading or in writing.
+/// A buffer in one of the states of section 6.1: available, invalid, in reading or in writing.
 #[derive(Clone, Debug, Default)]
-struct Buffer {
+struct StageBuffer {
     reading: bool,
     writing: bool,
-    /// Must not be read: later stages still need the buffer that the reader would write.
+    /// Whether the buffer must not be read, because later stages still need the buffer that the reader would write.
     invalid: bool,
+    /// The number of items in it that have not been read.
     unread: u32,
 }
 
+/// The buffers of all stages.
 #[derive(Debug)]
 pub struct Buffers {
     sets: u8,
-    before: Vec<Vec<Buffer>>,
+    /// The buffers before each stage, one of each set.
+    before: Vec<Vec<StageBuffer>>,
 }
 
 impl Buffers {
@@ -33,33 +33,33 @@ impl Buffers {
         }
     }
 
+    /// Adds the buffers of all stages up to this one.
     pub fn reach(&mut self, stage: Stage) {
         while self.before.len() <= stage.index() + 1 {
             self.before
-                .push(vec![Buffer::default(); usize::from(self.sets)]);
+                .push(vec![StageBuffer::default(); usize::from(self.sets)]);
         }
     }
 
-    /// Whether a stage may read one set and write another. The output may be invalid: that concerns only the next
-    /// stage.
-    pub fn legitimate(&self, stage: Stage, from: Pair, into: Pair) -> bool {
-        let (input, output) = (self.at(stage, from), self.at(stage.next(), into));
-        !input.invalid
-            && [input, output]
-                .iter()
-                .all(|buffer| !buffer.reading && !buffer.writing)
+    /// Whether a stage may read one set and write another. The output may be invalid, which concerns only the next stage.
+    pub fn legitimate(&self, stage: Stage, from: BufferPair, into: BufferPair) -> bool {
+        let input = self.at(stage, from);
+        let output = self.at(stage.next(), into);
+        !input.invalid && input.is_free() && output.is_free()
     }
 
-    /// The first readable set, to write it or `into`.
-    pub fn any(&self, stage: Stage, into: Option<Pair>) -> Option<Pair> {
+    /// The first set that a stage may read while it writes `into`, or else the same set.
+    pub fn any(&self, stage: Stage, into: Option<BufferPair>) -> Option<BufferPair> {
         (0..self.sets)
-            .map(Pair)
+            .map(BufferPair)
             .find(|pair| self.legitimate(stage, *pair, into.unwrap_or(*pair)))
     }
 
+    /// Begins to read one set and to write another.
+    ///
     /// # Panics
     /// On a write-after-read hazard.
-    pub fn begin(&mut self, stage: Stage, from: Pair, into: Pair) {
+    pub fn begin(&mut self, stage: Stage, from: BufferPair, into: BufferPair) {
         assert!(
             self.legitimate(stage, from, into),
             "stage {stage} runs with a buffer pair that is not legitimate"
@@ -73,7 +73,8 @@ impl Buffers {
         self.at_mut(stage, from).reading = true;
     }
 
-    pub fn end(&mut self, stage: Stage, from: Pair, into: Pair) {
+    /// Ends what [`Buffers::begin`] has begun.
+    pub fn end(&mut self, stage: Stage, from: BufferPair, into: BufferPair) {
         let input = self.at_mut(stage, from);
         assert!(input.reading, "stage {stage} ends without having begun");
         input.reading = false;
@@ -81,11 +82,11 @@ impl Buffers {
         self.at_mut(stage.next(), into).writing = false;
     }
 
-    /// The pair is blocked until it is [given back](Buffers::give_back).
+    /// Hands a stage's output to the next. The pair is blocked until it is [given back](Buffers::give_back).
     ///
     /// # Panics
     /// On a read-after-write hazard.
-    pub fn hand_on(&mut self, stage: Stage, pair: Pair) {
+    pub fn hand_on(&mut self, stage: Stage, pair: BufferPair) {
         let output = self.at_mut(stage.next(), pair);
         assert!(
             !output.writing,
@@ -95,69 +96,64 @@ impl Buffers {
         self.at_mut(stage, pair).invalid = true;
     }
 
-    pub fn has_unread(&self, stage: Stage, pair: Pair) -> bool {
+    /// Whether an item before a stage has not been read.
+    pub fn has_unread(&self, stage: Stage, pair: BufferPair) -> bool {
         self.at(stage, pair).unread > 0
     }
 
-    pub fn give_back(&mut self, stage: Stage, pair: Pair) {
+    /// Makes a blocked pair available again.
+    pub fn give_back(&mut self, stage: Stage, pair: BufferPair) {
         self.at_mut(stage, pair).invalid = false;
     }
 
-    fn at(&self, stage: Stage, pair: Pair) -> &Buffer {
+    fn at(&self, stage: Stage, pair: BufferPair) -> &StageBuffer {
         &self.before[stage.index()][usize::from(pair.0)]
     }
 
-    fn at_mut(&mut self, stage: Stage, pair: Pair) -> &mut Buffer {
+    fn at_mut(&mut self, stage: Stage, pair: BufferPair) -> &mut StageBuffer {
         &mut self.before[stage.index()][usize::from(pair.0)]
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item {
-    pub row: RowId,
-    pub start: u32,
-    pub num: u32,
-    /// Chosen at the start in the first stage.
-    pub pair: Option<Pair>,
-}
-
-impl Item {
-    pub fn end(&self) -> u32 {
-        self.start + self.num
+impl StageBuffer {
+    fn is_free(&self) -> bool {
+        !self.reading && !self.writing
     }
 }
 
+/// An item that a stage runs, and the pairs that it reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running {
-    pub item: Item,
-    pub from: Pair,
-    pub into: Pair,
+pub struct RunningItem {
+    pub item: StageItem,
+    pub from: BufferPair,
+    pub into: BufferPair,
 }
 
-/// The state of an executor (Figure 11). One that is active and has a queue checks its first item.
+/// The state of an executor (Figure 11). An active one checks the first item of its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExecutorState {
     #[default]
     Active,
-    Working(Running),
-    /// Keeps the used pair until it has a legitimate one.
+    Working(RunningItem),
+    /// The executor keeps the used pair until it has a legitimate one.
     Inactive {
-        used: Pair,
-        /// The next pair is the same one, once all later stages are done with it.
+        used: BufferPair,
+        /// Whether the next pair is the same one, once all later stages are done with it.
         serial: bool,
     },
 }
 
+/// The executor of a stage.
 #[derive(Debug, Default)]
-pub struct Executor {
+pub struct StageExecutor {
     pub state: ExecutorState,
-    pub queue: VecDeque<Item>,
-    /// A batch's first part after this stage.
-    pub resting: Option<(RowId, Pair)>,
+    pub queue: VecDeque<StageItem>,
+    /// The batch that waits after this stage for the queries at earlier ones, and the pair that holds its first part.
+    pub resting: Option<(BatchId, BufferPair)>,
 }
 
-impl Executor {
-    /// Until a task ends or a batch comes.
+impl StageExecutor {
+    /// Whether the executor can't move before a task ends or a batch comes.
     pub fn is_quiet(&self) -> bool {
         match self.state {
             ExecutorState::Active => self.queue.is_empty(),

@@ -2,79 +2,103 @@
 
 use std::collections::BTreeMap;
 
-use super::Stage;
-use super::conditions::Skip;
-use super::stage::Item;
+use super::{BufferPair, Stage};
 use crate::core::policy::prelude::*;
 
+/// The number of a batch in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RowId(pub u64);
+pub struct BatchId(pub u64);
 
+/// Consecutive queries of a batch in the queue of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageItem {
+    pub row: BatchId,
+    /// The place of the first query in the row.
+    pub start: u32,
+    /// The number of queries.
+    pub num: u32,
+    /// The pair that holds the input, which is chosen when the first stage begins.
+    pub pair: Option<BufferPair>,
+}
+
+impl StageItem {
+    pub fn end(&self) -> u32 {
+        self.start + self.num
+    }
+}
+
+/// A request in a line or in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     pub request: RequestId,
     pub nodes: u32,
     pub input: u32,
+    /// Whether the query has left its batch.
     pub left: bool,
-    /// Skips the stages before this one.
+    /// The stage before which it skips all stages.
     pub resumes: Stage,
 }
 
+/// A batch in the table.
 #[derive(Debug, Default)]
-pub struct Row {
-    /// In the order of joining; those that have left keep their places.
+pub struct BatchRow {
+    /// The queries in the order of joining. Those that have left keep their places.
     pub queries: Vec<Query>,
     pub created: Nanos,
     pub line: u32,
     pub input: u32,
-    /// Was or may be split: never stretched, and its stages run one after another.
+    /// Whether the batch was or may be split. Such a batch is never stretched, and its stages run one after another.
     pub splits: bool,
-    /// By stage, the queries that completed it (status map).
+    /// The number of queries that have completed each stage (status map).
     completed: Vec<u32>,
-    /// By stage, the queries passed to it.
+    /// The number of queries that were handed to each stage.
     handed: Vec<u32>,
+    /// The number of queries that have not left.
     pub live: u32,
 }
 
-impl Row {
+impl BatchRow {
+    /// The number of queries, including those that have left.
     pub fn total(&self) -> u32 {
         self.queries.len() as u32
     }
 
+    /// The number of queries that have completed a stage.
     pub fn completed(&self, stage: Stage) -> u32 {
         self.completed.get(stage.index()).copied().unwrap_or(0)
     }
 
+    /// The number of queries that were handed to a stage.
     pub fn handed(&self, stage: Stage) -> u32 {
         self.handed.get(stage.index()).copied().unwrap_or(0)
     }
 
+    /// The last stage to which queries were handed.
     pub fn furthest(&self) -> Stage {
         Stage(self.handed.len().saturating_sub(1) as u32)
     }
 
-    /// Without those that have left.
-    pub fn of(&self, item: &Item) -> impl Iterator<Item = &Query> + Clone {
+    /// The queries of an item that have not left.
+    pub fn live_queries(&self, item: &StageItem) -> impl Iterator<Item = &Query> + Clone {
         self.queries[item.start as usize..item.end() as usize]
             .iter()
             .filter(|query| !query.left)
     }
 
-    /// Also without those that skip the stage.
-    pub fn in_stage(&self, item: &Item, stage: Stage) -> impl Iterator<Item = &Query> + Clone {
-        self.of(item).filter(move |query| query.resumes <= stage)
+    /// The queries of an item that run in a stage: they have not left and do not skip it.
+    pub fn in_stage(&self, item: &StageItem, stage: Stage) -> impl Iterator<Item = &Query> + Clone {
+        self.live_queries(item)
+            .filter(move |query| query.resumes <= stage)
     }
 
+    /// The largest number of nodes of a query that has not left.
     pub fn longest(&self) -> u32 {
-        self.queries
-            .iter()
-            .filter(|query| !query.left)
-            .map(|query| query.nodes)
-            .max()
-            .unwrap_or(0)
+        let live = self.queries.iter().filter(|query| !query.left);
+        live.map(|query| query.nodes).max().unwrap_or(0)
     }
 }
 
+/// Sets the count of a stage.
 fn set(counts: &mut Vec<u32>, stage: Stage, to: u32) {
     if counts.len() <= stage.index() {
         counts.resize(stage.index() + 1, 0);
@@ -82,39 +106,44 @@ fn set(counts: &mut Vec<u32>, stage: Stage, to: u32) {
     counts[stage.index()] = to;
 }
 
+/// The batches that are not over.
 #[derive(Debug, Default)]
 pub struct BatchTable {
-    rows: BTreeMap<RowId, Row>,
+    rows: BTreeMap<BatchId, BatchRow>,
+    /// The number of batches that have been made.
     made: u64,
-    spare: Vec<Row>,
+    /// Rows of batches that are over, kept for their memory.
+    spare: Vec<BatchRow>,
 }
 
 impl BatchTable {
-    pub fn row(&self, id: RowId) -> &Row {
+    pub fn row(&self, id: BatchId) -> &BatchRow {
         &self.rows[&id]
     }
 
-    pub fn rows(&self) -> impl DoubleEndedIterator<Item = (RowId, &Row)> {
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = (BatchId, &BatchRow)> {
         self.rows.iter().map(|(id, row)| (*id, row))
     }
 
-    pub fn newest(&self) -> Option<(RowId, &Row)> {
-        self.rows
-            .last_key_value()
-            .map(|(id, row)| (*id, row))
-            .filter(|(id, _)| id.0 + 1 == self.made)
+    /// The batch that was made last, if it is not over.
+    pub fn newest(&self) -> Option<(BatchId, &BatchRow)> {
+        let (id, row) = self.rows.last_key_value()?;
+        if id.0 + 1 < self.made {
+            return None;
+        }
+        Some((*id, row))
     }
 
-    /// The queries of all batches.
+    /// The number of queries in all batches.
     pub fn active(&self) -> u32 {
         self.rows.values().map(|row| row.live).sum()
     }
 
-    /// **new**: a batch that queries [join](BatchTable::join).
-    pub fn new_row(&mut self, created: Nanos, line: u32) -> RowId {
-        let id = RowId(self.made);
+    /// Makes a **new** batch, which queries then [join](BatchTable::join).
+    pub fn new_row(&mut self, created: Nanos, line: u32) -> BatchId {
+        let id = BatchId(self.made);
         self.made += 1;
-        let Row {
+        let BatchRow {
             mut queries,
             mut completed,
             mut handed,
@@ -125,23 +154,28 @@ impl BatchTable {
         handed.clear();
         self.rows.insert(
             id,
-            Row {
+            BatchRow {
                 queries,
                 created,
                 line,
                 completed,
                 handed,
-                ..Row::default()
+                ..BatchRow::default()
             },
         );
         id
     }
 
-    /// Also **stretch**: those that `add` appends join, and catch up from the first stage on.
+    /// Lets the queries that `add` appends join a batch, which this may **stretch**. They catch up from the first stage on.
     ///
     /// # Panics
     /// If the batch may be split.
-    pub fn join(&mut self, id: RowId, input: u32, add: impl FnOnce(&mut Vec<Query>)) -> Item {
+    pub fn join(
+        &mut self,
+        id: BatchId,
+        input: u32,
+        add: impl FnOnce(&mut Vec<Query>),
+    ) -> StageItem {
         let row = self.row_mut(id);
         assert!(
             !row.splits,
@@ -154,7 +188,7 @@ impl BatchTable {
         row.live += num;
         row.input = row.input.max(input);
         set(&mut row.handed, Stage(0), start + num);
-        Item {
+        StageItem {
             row: id,
             start,
             num,
@@ -162,11 +196,11 @@ impl BatchTable {
         }
     }
 
-    /// **split** into batches of these sizes, the first of which keeps the row.
+    /// Splits a batch (**split**) into batches of these sizes, the first of which keeps the row.
     ///
     /// # Panics
     /// If the batch is not at one stage as a whole, or the sizes do not add up to it.
-    pub fn split(&mut self, id: RowId, after: Stage, sizes: &[u32]) -> Vec<Item> {
+    pub fn split(&mut self, id: BatchId, after: Stage, sizes: &[u32]) -> Vec<StageItem> {
         let row = self.row_mut(id);
         let passed = row.completed(after) as usize;
         assert!(
@@ -186,34 +220,39 @@ impl BatchTable {
             "the parts of batch {} do not add up to it",
             id.0
         );
-        let (created, line, input) = (row.created, row.line, row.input);
-        let mut queries = std::mem::take(&mut row.queries)
-            .into_iter()
-            .filter(|query| !query.left);
-        let part = |(part, &size): (usize, &u32)| {
+        let created = row.created;
+        let line = row.line;
+        let input = row.input;
+        let queries = std::mem::take(&mut row.queries);
+        let mut queries = queries.into_iter().filter(|query| !query.left);
+        let mut items = Vec::new();
+        for (part, &size) in sizes.iter().enumerate() {
             let id = if part == 0 {
                 id
             } else {
                 self.new_row(created, line)
             };
             let row = self.row_mut(id);
-            (row.input, row.splits, row.live) = (input, true, size);
+            row.input = input;
+            row.splits = true;
+            row.live = size;
             row.queries.extend(queries.by_ref().take(size as usize));
             for stage in (0..=after.0).map(Stage) {
                 set(&mut row.handed, stage, size);
                 set(&mut row.completed, stage, size);
             }
-            Item {
+            items.push(StageItem {
                 row: id,
                 start: 0,
                 num: size,
                 pair: None,
-            }
-        };
-        sizes.iter().enumerate().map(part).collect()
+            });
+        }
+        items
     }
 
-    pub fn complete(&mut self, item: &Item, stage: Stage) {
+    /// Counts the queries of an item as having completed a stage.
+    pub fn complete(&mut self, item: &StageItem, stage: Stage) {
         let row = self.row_mut(item.row);
         assert_eq!(
             row.completed(stage),
@@ -224,14 +263,18 @@ impl BatchTable {
         set(&mut row.completed, stage, item.end());
     }
 
-    /// The queries that go on: a batch waits for those at earlier stages (catch-up, section 5.2.2).
-    pub fn caught_up(&self, id: RowId, stage: Stage) -> Option<Item> {
+    /// The queries that go on after a stage. None does while others of the batch are at earlier stages (catch-up, section
+    /// 5.2.2).
+    pub fn caught_up(&self, id: BatchId, stage: Stage) -> Option<StageItem> {
         let row = self.row(id);
-        let (start, end) = (row.handed(stage.next()), row.completed(stage));
-        let lives = |queries: &[Query]| queries.iter().any(|query| !query.left);
-        let goes_on = !lives(&row.queries[end as usize..])
-            && lives(&row.queries[start as usize..end as usize]);
-        goes_on.then_some(Item {
+        let start = row.handed(stage.next());
+        let end = row.completed(stage);
+        if any_live(&row.queries[end as usize..])
+            || !any_live(&row.queries[start as usize..end as usize])
+        {
+            return None;
+        }
+        Some(StageItem {
             row: id,
             start,
             num: end - start,
@@ -239,30 +282,38 @@ impl BatchTable {
         })
     }
 
-    pub fn hand(&mut self, item: &Item, stage: Stage) {
-        let (row, start) = (self.row_mut(item.row), item.start);
+    /// Hands the queries of an item to a stage.
+    pub fn hand(&mut self, item: &StageItem, stage: Stage) {
+        let row = self.row_mut(item.row);
         assert_eq!(
             row.handed(stage),
-            start,
+            item.start,
             "stage {stage} is handed queries of batch {} out of order",
             item.row.0
         );
         set(&mut row.handed, stage, item.end());
     }
 
-    pub fn will_split(&mut self, id: RowId) {
+    /// Notes that a batch may be split.
+    pub fn will_split(&mut self, id: BatchId) {
         self.row_mut(id).splits = true;
     }
 
-    pub fn skip(&mut self, id: RowId, skip: &Skip) -> Query {
+    /// Lets the query at a place of a batch skip the stages before `until`, and returns the query.
+    pub fn skip(&mut self, id: BatchId, place: u32, until: Stage) -> Query {
         let row = self.row_mut(id);
-        let query = &mut row.queries[skip.place as usize];
-        query.resumes = skip.until;
+        let query = &mut row.queries[place as usize];
+        query.resumes = until;
         *query
     }
 
-    /// Finishes the requests that leave.
-    pub fn leave(&mut self, item: &Item, leaves: impl Fn(&Query) -> bool, outcomes: &mut Outcomes) {
+    /// Finishes the requests of an item for which `leaves` holds.
+    pub fn leave(
+        &mut self,
+        item: &StageItem,
+        leaves: impl Fn(&Query) -> bool,
+        outcomes: &mut Outcomes,
+    ) {
         let row = self.row_mut(item.row);
         for query in &mut row.queries[item.start as usize..item.end() as usize] {
             if !query.left && leaves(query) {
@@ -276,11 +327,16 @@ impl BatchTable {
         }
     }
 
-    pub fn has(&self, id: RowId) -> bool {
+    /// Whether a batch is not over.
+    pub fn has(&self, id: BatchId) -> bool {
         self.rows.contains_key(&id)
     }
 
-    fn row_mut(&mut self, id: RowId) -> &mut Row {
+    fn row_mut(&mut self, id: BatchId) -> &mut BatchRow {
         self.rows.get_mut(&id).expect("the batch is not over")
     }
+}
+
+fn any_live(queries: &[Query]) -> bool {
+    queries.iter().any(|query| !query.left)
 }

@@ -1,8 +1,9 @@
-//! The mechanism and its policies.
+//! Checks of the mechanism and its policies.
 
 use std::sync::atomic::AtomicBool;
 
-use super::stage::{Buffers, ExecutorState, Item, Pair};
+use super::stage::{Buffers, ExecutorState};
+use super::table::StageItem;
 use super::*;
 use crate::base::units::{CellId, RequestId};
 use crate::core::conformance::{Guarantees, check};
@@ -17,14 +18,14 @@ use crate::core::workload::model::Model;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 
-/// Not work-conserving: splittable batches run one after another, and batches wait for requests to join.
+/// Checks the laws. The policies are not work-conserving: splittable batches run one after another, and batches wait for
+/// requests to join.
 fn laws(policy: &DvaBatch) {
-    let (max_batch, work_conserving) = (policy.max_batch, false);
     check(
         policy,
         &Guarantees {
-            max_batch,
-            work_conserving,
+            max_batch: policy.max_batch,
+            work_conserving: false,
             pins: false,
             cases: 60,
             ..Guarantees::default()
@@ -36,7 +37,7 @@ fn laws(policy: &DvaBatch) {
 fn it_keeps_the_laws() {
     for policy in [Diversity::Input, Diversity::Load, Diversity::Auto] {
         for (steps, stages) in [
-            (1, Stages::By(Rule::Operators)),
+            (1, Stages::By(StageRule::Operators)),
             (3, Stages::Count(2)),
             (4, Stages::Count(1)),
         ] {
@@ -68,11 +69,10 @@ fn it_keeps_the_laws_however_lengths_are_divided() {
         (Cluster::Batch, vec![1, 3, 4]),
     ] {
         for window in [0, 300] {
-            let (policy, window, max_batch) = (Diversity::Input, Some(Nanos(window)), 6);
             laws(&DvaBatch {
-                policy,
-                window,
-                max_batch,
+                policy: Diversity::Input,
+                window: Some(Nanos(window)),
+                max_batch: 6,
                 cluster,
                 lengths: lengths.clone(),
                 ..DvaBatch::default()
@@ -85,9 +85,9 @@ fn it_keeps_the_laws_however_lengths_are_divided() {
 fn it_keeps_the_laws_while_it_splits() {
     for policy in [Diversity::Operator, Diversity::OperatorLoad] {
         for stages in [
-            Stages::By(Rule::Operators),
+            Stages::By(StageRule::Operators),
             Stages::Count(3),
-            Stages::By(Rule::Preferred),
+            Stages::By(StageRule::Preferred),
         ] {
             for (buffer_pairs, split_slack) in [(1, 0.0), (2, 0.3), (3, 1.0)] {
                 let policy = DvaBatch {
@@ -140,12 +140,15 @@ fn it_keeps_the_laws_by_the_papers_own_rules() {
     }
 }
 
-/// Figure 8: two queries form a batch; two more stretch it during stage 1; it is split after stage 2.
+/// The conditions of Figure 8: two queries form a batch, two more stretch it during stage 1, and it is split after stage 2.
 struct Figure8;
 
 impl Conditions for Figure8 {
-    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
-        (entry.lines.len(0) == 2).then_some(match entry.stretchable {
+    fn enter(&mut self, entry: &EntryView<'_>) -> Option<Enter> {
+        if entry.lines.len(0) < 2 {
+            return None;
+        }
+        Some(match entry.stretchable {
             None => Enter::New {
                 line: 0,
                 count: 2,
@@ -155,19 +158,19 @@ impl Conditions for Figure8 {
         })
     }
 
-    fn after(&mut self, stage: Stage, _: &Row, onward: &mut Onward) {
+    fn after(&mut self, stage: Stage, _: &BatchRow, onward: &mut Onward) {
         if stage == Stage(2) {
             onward.parts.extend([2, 2]);
         }
     }
 }
 
-struct Seen {
+struct Snapshots {
     staged: Staged,
     snapshots: Vec<String>,
 }
 
-impl Policy for Seen {
+impl Policy for Snapshots {
     fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes) {
         self.staged.arrive(request, outcomes);
     }
@@ -185,17 +188,19 @@ impl Policy for Seen {
             text += &format!(" batch {} bs {} done {completed:?};", id.0, row.live);
         }
         for (stage, executor) in mechanism.executors.iter().enumerate() {
-            let item = |item: &Item| format!("({}, {}, {})", item.row.0, item.start, item.num);
             if let ExecutorState::Working(running) = executor.state {
-                text += &format!(" stage {stage} runs {};", item(&running.item));
+                text += &format!(" stage {stage} runs {};", show(&running.item));
             }
-            executor
-                .queue
-                .iter()
-                .for_each(|waits| text += &format!(" queue {stage} has {};", item(waits)));
+            for item in &executor.queue {
+                text += &format!(" queue {stage} has {};", show(item));
+            }
         }
         self.snapshots.push(text.trim_end_matches(';').into());
     }
+}
+
+fn show(item: &StageItem) -> String {
+    format!("({}, {}, {})", item.row.0, item.start, item.num)
 }
 
 #[test]
@@ -208,7 +213,7 @@ fn the_example_of_figure_8() {
         cell: CellId(0),
         steps: 1,
     });
-    let mut policy = Seen {
+    let mut policy = Snapshots {
         staged: Staged::new(1, &slicing, 2, Box::new(Figure8)),
         snapshots: Vec::new(),
     };
@@ -248,11 +253,11 @@ fn the_example_of_figure_8() {
 struct Skipping(u32);
 
 impl Conditions for Skipping {
-    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
+    fn enter(&mut self, entry: &EntryView<'_>) -> Option<Enter> {
         Figure8.enter(entry)
     }
 
-    fn after(&mut self, stage: Stage, _: &Row, onward: &mut Onward) {
+    fn after(&mut self, stage: Stage, _: &BatchRow, onward: &mut Onward) {
         if stage == Stage(0) {
             onward.skips.extend((0..self.0).map(|place| Skip {
                 place,
@@ -264,51 +269,51 @@ impl Conditions for Skipping {
 
 #[test]
 fn who_skips_a_stage_stays_in_the_batch() {
-    let served = |skipping: u32, arrivals: &[u64]| {
-        let model = Model::Lstm;
-        let cells = model.cell_types();
-        let requests =
-            Requests::unfold(arrivals.iter().map(|_| Shape::Chain(4)).collect(), &model).unwrap();
-        let slicing = Arc::new(Slicing::Chain {
-            cell: CellId(0),
-            steps: 1,
-        });
-        let mut policy = Staged::new(1, &slicing, 2, Box::new(Skipping(skipping)));
-        let costs =
-            CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,2,16\nlstm,4,30\n", "costs").unwrap();
-        let mut backend = sim::backend(1, 4, costs.costs_for(&cells, Overhead::default()).unwrap());
-        let mut recorder = FullRecord::new(arrivals.len(), 1, 1, RecordOptions::default());
-        let arrivals: Vec<Nanos> = arrivals.iter().map(|at| Nanos(*at)).collect();
-        let mut source = OpenLoop::new(&requests, &arrivals);
-        engine::run(
-            &mut source,
-            &mut policy,
-            &mut *backend,
-            &mut recorder,
-            1,
-            &AtomicBool::new(false),
-        )
-        .unwrap();
-        recorder
-            .finish
-            .iter()
-            .map(|finish| finish.0)
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(served(0, &[0, 0]), [64; 2]);
-    assert_eq!(served(1, &[0, 0]), [58; 2]);
-    assert_eq!(served(2, &[0, 0]), [48; 2]);
+    assert_eq!(finishes_with_skips(0, &[0, 0]), [64; 2]);
+    assert_eq!(finishes_with_skips(1, &[0, 0]), [58; 2]);
+    assert_eq!(finishes_with_skips(2, &[0, 0]), [48; 2]);
     // Newcomers skip nothing. One batch fills the device: both run at half speed from 20 until the first two have
     // passed stage 2 at 44. The others have passed it at 80, and the four end together.
-    assert_eq!(served(2, &[0, 0, 20, 20]), [110; 4]);
+    assert_eq!(finishes_with_skips(2, &[0, 0, 20, 20]), [110; 4]);
 }
 
-/// Figure 10 (a): a stage can't run while later stages use the pair of its batch.
+/// The instants at which requests finish if this number of queries skips the second stage.
+fn finishes_with_skips(skipping: u32, arrivals: &[u64]) -> Vec<u64> {
+    let model = Model::Lstm;
+    let cells = model.cell_types();
+    let shapes = arrivals.iter().map(|_| Shape::Chain(4));
+    let requests = Requests::unfold(shapes.collect(), &model).unwrap();
+    let slicing = Arc::new(Slicing::Chain {
+        cell: CellId(0),
+        steps: 1,
+    });
+    let mut policy = Staged::new(1, &slicing, 2, Box::new(Skipping(skipping)));
+    let rows = "cell,batch,ns\nlstm,1,10\nlstm,2,16\nlstm,4,30\n";
+    let costs = CostTable::parse(rows, "costs").unwrap();
+    let mut backend = sim::backend(1, 4, costs.costs_for(&cells, Overhead::default()).unwrap());
+    let mut recorder = FullRecord::new(arrivals.len(), 1, 1, RecordOptions::default());
+    let arrivals: Vec<Nanos> = arrivals.iter().map(|at| Nanos(*at)).collect();
+    let mut source = OpenLoop::new(&requests, &arrivals);
+    engine::run(
+        &mut source,
+        &mut policy,
+        &mut *backend,
+        &mut recorder,
+        1,
+        &AtomicBool::new(false),
+    )
+    .unwrap();
+    let finishes = recorder.finish.iter();
+    finishes.map(|finish| finish.0).collect()
+}
+
+/// A stage can't run while later stages use the pair of its batch (Figure 10 (a)).
 #[test]
 fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
     let mut buffers = Buffers::new(2);
     buffers.reach(Stage(2));
-    let (one, other) = (Pair(0), Pair(1));
+    let one = BufferPair(0);
+    let other = BufferPair(1);
     buffers.begin(Stage(0), one, one);
     assert!(
         !buffers.legitimate(Stage(0), one, one),
@@ -342,12 +347,12 @@ fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
 fn nothing_is_written_over_what_has_not_been_read() {
     let mut buffers = Buffers::new(1);
     buffers.reach(Stage(0));
-    buffers.begin(Stage(0), Pair(0), Pair(0));
-    buffers.end(Stage(0), Pair(0), Pair(0));
-    buffers.hand_on(Stage(0), Pair(0));
-    // As in Figure 10 (b): back before the batch has been read.
-    buffers.give_back(Stage(0), Pair(0));
-    buffers.begin(Stage(0), Pair(0), Pair(0));
+    buffers.begin(Stage(0), BufferPair(0), BufferPair(0));
+    buffers.end(Stage(0), BufferPair(0), BufferPair(0));
+    buffers.hand_on(Stage(0), BufferPair(0));
+    // The pair is given back before the batch has been read, as in Figure 10 (b).
+    buffers.give_back(Stage(0), BufferPair(0));
+    buffers.begin(Stage(0), BufferPair(0), BufferPair(0));
 }
 
 #[test]
@@ -355,8 +360,8 @@ fn nothing_is_written_over_what_has_not_been_read() {
 fn nothing_is_handed_on_while_it_is_written() {
     let mut buffers = Buffers::new(1);
     buffers.reach(Stage(0));
-    buffers.begin(Stage(0), Pair(0), Pair(0));
-    buffers.hand_on(Stage(0), Pair(0));
+    buffers.begin(Stage(0), BufferPair(0), BufferPair(0));
+    buffers.hand_on(Stage(0), BufferPair(0));
 }
 
 #[test]

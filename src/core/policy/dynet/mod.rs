@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::operators::{Evaluation, Lists, Order, by_agenda, by_depth};
+use super::operators::{Evaluation, ListLevel, OperatorOrder, by_agenda, by_depth};
 use super::prelude::*;
 use super::whole::{first_come, graph};
 use crate::core::workload::operator::catalogue::Catalogue;
@@ -16,27 +16,29 @@ use crate::core::workload::operator::{Operator, Signature, Sizes};
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct DyNet {
-    /// Requests in a batch; a launch may have more operators.
+    /// The largest number of requests in a batch. A launch may have more operators.
     #[default = 64]
     pub max_batch: u32,
+    /// The order of operators.
     #[default(By::Agenda)]
     pub by: By,
     /// The host's time to build the graph, for each operator. The default was measured (scripts/peers/README.md).
     #[serde(deserialize_with = "crate::base::units::nanos_or_time")]
     #[default(Nanos(320))]
     pub construct_ns: Nanos,
-    /// The host's time to order the graph, for each operator; measured likewise.
+    /// The host's time to order the graph, for each operator. The default was measured likewise.
     #[serde(deserialize_with = "crate::base::units::nanos_or_time")]
     #[default(Nanos(100))]
     pub merge_ns: Nanos,
 }
 
+/// The operators that run next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// All ready ones of the signature with the lowest mean depth.
+    /// All ready operators of the signature with the lowest mean depth.
     Agenda,
-    /// All of one depth and signature.
+    /// All operators of one depth and signature.
     Depth,
 }
 
@@ -51,17 +53,18 @@ impl Settings for DyNet {
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         // With equal sizes everywhere, equality of operators does not depend on them.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
-        let signature = |operator: &Operator, before, _| operator.signature(before);
-        let mut evaluation = Evaluation::new(&catalogue.operators, signature, Lists::Operators);
-        let order: Order<Signature> = match self.by {
+        let mut evaluation = Evaluation::new(&catalogue.operators, signature, ListLevel::Operators);
+        let order: OperatorOrder<Signature> = match self.by {
             By::Agenda => by_agenda,
             By::Depth => by_depth,
         };
         let host = self.construct_ns.saturating_add(self.merge_ns);
         first_come(self.max_batch, graph, move |taken, graphs, dispatch| {
             let evaluated = evaluation.evaluate(graphs, order);
-            let (operators, launches) = (evaluated.operators, evaluated.launches);
-            dispatch.submit_because(&evaluated.task(taken, host.saturating_mul(operators)), || Reason {
+            let operators = evaluated.operators;
+            let launches = evaluated.launches;
+            let task = evaluated.task(taken, host.saturating_mul(operators));
+            dispatch.submit_because(&task, || Reason {
                 what: format!(
                     "the {} requests that wait longest, as one graph: {operators} operators in {launches} launches",
                     taken.requests.len()
@@ -79,4 +82,9 @@ impl Settings for DyNet {
     fn runs_operators(&self) -> bool {
         true
     }
+}
+
+/// The key of an operator, which does not depend on the request's input.
+fn signature(operator: &Operator, before: u32, _input: u32) -> Option<Signature> {
+    operator.signature(before)
 }

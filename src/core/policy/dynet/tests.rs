@@ -1,4 +1,4 @@
-//! DyNet's two orders, by hand and against the reference.
+//! Checks of DyNet's two orders, by hand and against the reference.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use rand::RngExt as _;
 use super::*;
 use crate::base::units::CellId;
 use crate::core::conformance::{Guarantees, check};
-use crate::core::policy::operators::batch::Batch;
-use crate::core::policy::operators::classes::Classes;
-use crate::core::policy::operators::{self, Ordered, naive};
+use crate::core::policy::operators::batch::GraphBatch;
+use crate::core::policy::operators::classes::NodeClasses;
+use crate::core::policy::operators::{self, OperatorSchedule, naive};
 use crate::core::workload::cell_graph::{Graph, Run};
 use crate::core::workload::model::{Model, Unfolder};
 use crate::core::workload::operator::catalogue::OperatorList;
@@ -17,26 +17,20 @@ use crate::core::workload::operator::{OperandSource, Operator, OperatorKind, Row
 use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::Shape;
 
-fn signature(operator: &Operator, before: u32, _: u32) -> Option<Signature> {
-    operator.signature(before)
-}
-
-/// Operators as `NAME KIND ROWS INPUT,…`: KIND is a weight in capitals, `sum`, `alone` or a function; ROWS 1, `each` or
-/// `all`; INPUT `word`, `state` or an earlier place.
+/// The lists of cells whose operators are `NAME KIND ROWS INPUT,…`. KIND is a weight in capitals, `sum`, `alone` or a
+/// function, ROWS is 1, `each` or `all`, and INPUT is `word`, `state` or an earlier place.
 fn lists(cells: &[&[&str]]) -> Vec<OperatorList> {
-    let mut id = cells.len() as u16;
-    let mut list = |operators: &&[&str]| {
-        let operators: Vec<Operator> = operators.iter().map(|text| operator(text)).collect();
-        let ids = operators.iter().map(|_| {
-            id += 1;
-            CellId(id - 1)
+    let mut next_id = cells.len() as u16;
+    let mut lists = Vec::new();
+    for operators in cells {
+        let first_id = next_id;
+        next_id += operators.len() as u16;
+        lists.push(OperatorList {
+            operators: operators.iter().map(|text| operator(text)).collect(),
+            ids: (first_id..next_id).map(CellId).collect(),
         });
-        OperatorList {
-            ids: ids.collect(),
-            operators,
-        }
-    };
-    cells.iter().map(&mut list).collect()
+    }
+    lists
 }
 
 fn operator(text: &str) -> Operator {
@@ -80,25 +74,29 @@ fn chain(cells: &str) -> CellGraph {
 
 fn launched(by: By, cells: &[&[&str]], graphs: &[CellGraph]) -> Vec<String> {
     let lists = lists(cells);
-    let mut classes = Classes::new(&lists, signature);
-    let mut batch = Batch::default();
-    graphs
-        .iter()
-        .for_each(|graph| batch.add(graph, &mut classes));
-    let Ordered { launches, .. } = match by {
+    let mut classes = NodeClasses::new(&lists, signature);
+    let mut batch = GraphBatch::default();
+    for graph in graphs {
+        batch.add(graph, &mut classes);
+    }
+    let OperatorSchedule { launches, .. } = match by {
         By::Agenda => by_agenda(&batch, &classes),
         By::Depth => by_depth(&batch, &classes),
     };
-    let name = |id: CellId| {
-        let list = lists.iter().find(|list| list.ids.contains(&id)).unwrap();
-        &list.operators[list.ids.iter().position(|known| *known == id).unwrap()].name
-    };
-    let mut steps = Vec::new();
-    operators::steps(&launches, classes.keyed(), &mut steps);
-    steps
-        .iter()
-        .flat_map(|step| vec![format!("{}{}", name(step.cell), step.batch); step.times as usize])
-        .collect()
+    let mut launched = Vec::new();
+    for step in operators::steps_of(&launches, classes.keyed()) {
+        let name = name_of(step.cell, &lists);
+        for _ in 0..step.times {
+            launched.push(format!("{name}{}", step.batch));
+        }
+    }
+    launched
+}
+
+fn name_of(id: CellId, lists: &[OperatorList]) -> &str {
+    let list = lists.iter().find(|list| list.ids.contains(&id)).unwrap();
+    let place = list.ids.iter().position(|known| *known == id).unwrap();
+    &list.operators[place].name
 }
 
 /// Section 3.2: chains of one and three steps, each followed by a loss.
@@ -270,13 +268,13 @@ fn random_graph(rng: &mut RandomSequence, cells: u16) -> CellGraph {
 }
 
 fn agrees_with_the_naive(lists: &[OperatorList], graphs: &[CellGraph], number: u64) {
-    let mut classes = Classes::new(lists, signature);
-    let mut batch = Batch::default();
-    graphs
-        .iter()
-        .for_each(|graph| batch.add(graph, &mut classes));
+    let mut classes = NodeClasses::new(lists, signature);
+    let mut batch = GraphBatch::default();
+    for graph in graphs {
+        batch.add(graph, &mut classes);
+    }
     let nodes = naive::build(graphs, lists, signature);
-    let Ordered {
+    let OperatorSchedule {
         operators,
         launches,
         ..
@@ -288,7 +286,7 @@ fn agrees_with_the_naive(lists: &[OperatorList], graphs: &[CellGraph], number: u
         naive::by_agenda(&nodes),
         "agenda of case {number}: {lists:?} {graphs:?}"
     );
-    let Ordered {
+    let OperatorSchedule {
         operators,
         launches,
         ..

@@ -2,26 +2,30 @@
 
 use std::hash::Hash;
 
-use super::classes::{Class, Classes, Key, Needs};
+use super::classes::{InputNeeds, NodeClass, NodeClasses, OperatorKey};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::operator::RowRule;
 
+/// The nodes of a batch, numbered request by request.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct GraphBatch {
+    /// The class of each node.
     class: Vec<u32>,
-    /// The nodes in the order of building: request by request, children before parents.
+    /// The nodes in the order of building: request by request, and children before parents.
     pub order: Vec<u32>,
+    /// The number of each node's input cells.
     pub inputs: Vec<u32>,
-    /// Node `n`'s state is taken by `takers[ends[n - 1]..ends[n]]`: a node, and the place of the state among its input
-    /// states.
+    /// The nodes that take states, each with the place of the state among its input states. Those from `ends[n - 1]` to
+    /// `ends[n]` take the state of node `n`.
     takers: Vec<(u32, u16)>,
     ends: Vec<u32>,
-    /// Weighted by input size.
+    /// The number of cells, weighted by input size.
     pub cells: u64,
 }
 
-impl Batch {
-    pub fn add<K: Hash + Eq>(&mut self, graph: &CellGraph, classes: &mut Classes<K>) {
+impl GraphBatch {
+    /// Adds the graph of a request.
+    pub fn add<K: Hash + Eq>(&mut self, graph: &CellGraph, classes: &mut NodeClasses<K>) {
         let first = self.nodes();
         match graph {
             CellGraph::Chains(runs) => {
@@ -35,8 +39,9 @@ impl Batch {
                 self.inputs.resize(self.class.len(), 1);
                 self.order.extend(first..self.nodes());
                 for next in first + 1..=self.nodes() {
-                    self.takers
-                        .extend((next < self.nodes()).then_some((next, 0)));
+                    if next < self.nodes() {
+                        self.takers.push((next, 0));
+                    }
                     self.ends.push(self.takers.len() as u32);
                 }
             }
@@ -79,16 +84,21 @@ impl Batch {
         &self.takers[begin as usize..self.ends[node as usize] as usize]
     }
 
-    /// Visits operators in the order of building: the key, the depth, and their number.
-    pub fn each<K: Hash + Eq>(&self, classes: &Classes<K>, mut visit: impl FnMut(Key, u32, u64)) {
+    /// Visits the operators in the order of building: the key, the depth, and the number of operators.
+    pub fn visit_operators<K: Hash + Eq>(
+        &self,
+        classes: &NodeClasses<K>,
+        mut visit: impl FnMut(OperatorKey, u32, u64),
+    ) {
         let mut seen = Vec::new();
-        // By class and depth, their number: at 0 nodes without input cells, at `d + 1` those with deepest input `d`.
+        // The number of nodes by class and depth: nodes without input cells at 0, nodes with deepest input `d` at `d + 1`.
         let mut nodes = vec![Vec::new(); classes.all().len()];
-        // Likewise of input cells; initial states are at 0.
+        // The number of input cells likewise, with initial states at 0.
         let mut edges = nodes.clone();
         let mut states = vec![0u32; self.class.len()];
         for &node in &self.order {
-            let (class, before) = (self.class(node), states[node as usize]);
+            let class = self.class(node);
+            let before = states[node as usize];
             if nodes[class as usize].is_empty() {
                 seen.push(class);
             }
@@ -108,30 +118,30 @@ impl Batch {
             }
         }
         for class in seen {
-            let (Class { before, keys, .. }, cell) =
-                (&classes.all()[class as usize], classes.cell(class));
+            let NodeClass { before, keys, .. } = &classes.all()[class as usize];
+            let cell = classes.cell(class);
             for (place, operator) in cell.list.operators.iter().enumerate() {
                 // A copy's depth follows from its input cell's state.
                 let by_edge =
-                    operator.rows == RowRule::ForEach && cell.needs[place] == Needs::OneState;
+                    operator.rows == RowRule::ForEach && cell.needs[place] == InputNeeds::OneState;
                 let counts = if by_edge { &edges } else { &nodes };
                 let copies = if by_edge {
                     1
                 } else {
                     u64::from(operator.copies(*before))
                 };
-                for (states, count) in (0..)
-                    .zip(&counts[class as usize])
-                    .filter(|(_, count)| **count > 0)
-                {
-                    let depth = cell.depths.depth(place, u32::checked_sub(states, 1));
-                    visit(keys[place], depth, u64::from(*count) * copies);
+                for (states, count) in (0..).zip(&counts[class as usize]) {
+                    if *count > 0 {
+                        let depth = cell.depths.depth(place, u32::checked_sub(states, 1));
+                        visit(keys[place], depth, u64::from(*count) * copies);
+                    }
                 }
             }
         }
     }
 }
 
+/// Counts one more at a place.
 fn count(counts: &mut Vec<u32>, at: u32) {
     if counts.len() <= at as usize {
         counts.resize(at as usize + 1, 0);

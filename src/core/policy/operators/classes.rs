@@ -1,4 +1,4 @@
-//! Classes of nodes; keys of operators that run as one.
+//! The classes of nodes, and the keys of operators that run as one.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,85 +8,93 @@ use crate::core::workload::operator::Depths;
 use crate::core::workload::operator::catalogue::OperatorList;
 use crate::core::workload::operator::{OperandSource, Operator, OperatorKind, RowRule};
 
-/// Operators of one key run as one. Numbered in the order of meeting.
+/// The number of a key, in the order in which keys were met. Operators of one key run as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(u32);
+pub struct OperatorKey(u32);
 
-impl Key {
+impl OperatorKey {
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
+/// The operators of a key.
 #[derive(Clone, Copy, Debug)]
-pub struct Keyed {
-    /// Gives a launch its name and cost.
+pub struct KeyedOperator {
+    /// The operator that gives a launch its name and cost.
     pub operator: CellId,
-    /// Each runs by itself.
+    /// Whether each operator runs by itself.
     pub alone: bool,
     pub elementwise: bool,
 }
 
+/// Nodes of one cell type, number of input cells and input size.
 #[derive(Clone, Debug)]
-pub struct Class {
+pub struct NodeClass {
     pub cell: CellId,
-    /// Input cells; an initial state counts as one.
+    /// The number of input cells, of which an initial state counts as one.
     pub before: u32,
-    /// Or 0 if their time does not depend on it.
+    /// The input size, or 0 if the time does not depend on it.
     pub input: u32,
-    pub keys: Vec<Key>,
+    /// The keys of the cell's operators.
+    pub keys: Vec<OperatorKey>,
 }
 
+/// What an operator needs before it can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
+pub enum InputNeeds {
     Word,
-    /// That of the copy's input cell.
+    /// The state of one input cell, that of the operator's copy.
     OneState,
     AllStates,
 }
 
+/// The operators of a cell type.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct CellOperators {
     pub list: OperatorList,
     pub depths: Depths,
-    pub needs: Vec<Needs>,
-    /// Earlier operators, each once.
+    pub needs: Vec<InputNeeds>,
+    /// The earlier operators whose results each operator takes.
     pub waits_for: Vec<Vec<u16>>,
+    /// The later operators that take each operator's result.
     pub takers: Vec<Vec<u16>>,
 }
 
-/// `None`: the operator always runs by itself.
-pub type KeyOf<K> = fn(&Operator, before: u32, input: u32) -> Option<K>;
+/// A function that returns the key of an operator, or `None` if the operator always runs by itself.
+pub type KeyFunction<K> = fn(&Operator, before: u32, input: u32) -> Option<K>;
 
-pub struct Classes<K> {
-    cells: Vec<Cell>,
-    key_of: KeyOf<K>,
-    classes: Vec<Class>,
-    // Looked up, never iterated.
+/// The classes and keys that have been met.
+pub struct NodeClasses<K> {
+    cells: Vec<CellOperators>,
+    key_of: KeyFunction<K>,
+    classes: Vec<NodeClass>,
+    /// The number of each class, by cell type, number of input cells and input. It is looked up, and never iterated over.
     class_of: HashMap<(CellId, u32, u32), u32>,
-    /// Of operators that run by themselves: the operator, the input cells and the input.
-    key_numbers: HashMap<Result<K, (CellId, u32, u32)>, Key>,
-    keyed: Vec<Keyed>,
+    /// The number of each key. Operators that run by themselves have a key of the operator, the number of input cells and the
+    /// input.
+    key_numbers: HashMap<Result<K, (CellId, u32, u32)>, OperatorKey>,
+    keyed: Vec<KeyedOperator>,
 }
 
-impl<K: Hash + Eq> Classes<K> {
-    pub fn new(lists: &[OperatorList], key_of: KeyOf<K>) -> Classes<K> {
-        let mut classes = Classes {
-            cells: lists.iter().map(Cell::of).collect(),
+impl<K: Hash + Eq> NodeClasses<K> {
+    pub fn new(lists: &[OperatorList], key_of: KeyFunction<K>) -> NodeClasses<K> {
+        let mut classes = NodeClasses {
+            cells: lists.iter().map(CellOperators::new).collect(),
             key_of,
             classes: Vec::new(),
             class_of: HashMap::new(),
             key_numbers: HashMap::new(),
             keyed: Vec::new(),
         };
-        // A launch is named after the first such cell, not the first request.
+        // A launch is named after the first cell with the key, and not after the first request.
         for cell in 0..lists.len() as u16 {
             classes.keys(CellId(cell), 1, 0);
         }
         classes
     }
 
-    /// `before` counts an initial state as one cell.
+    /// The class of nodes with `before` input cells, of which an initial state counts as one.
     pub fn class(&mut self, cell: CellId, before: u32, input: u32) -> u32 {
         let before = before.max(1);
         if let Some(class) = self.class_of.get(&(cell, before, input)) {
@@ -94,7 +102,7 @@ impl<K: Hash + Eq> Classes<K> {
         }
         let keys = self.keys(cell, before, input);
         let class = self.classes.len() as u32;
-        self.classes.push(Class {
+        self.classes.push(NodeClass {
             cell,
             before,
             input,
@@ -104,80 +112,81 @@ impl<K: Hash + Eq> Classes<K> {
         class
     }
 
-    fn keys(&mut self, cell: CellId, before: u32, input: u32) -> Vec<Key> {
+    fn keys(&mut self, cell: CellId, before: u32, input: u32) -> Vec<OperatorKey> {
         let list = &self.cells[cell.index()].list;
-        let operators = list.operators.iter().zip(&list.ids);
-        let mut number = |(operator, id): (&Operator, &CellId)| {
-            let together = (self.key_of)(operator, before, input);
-            let keyed = Keyed {
+        let mut keys = Vec::new();
+        for (operator, id) in list.operators.iter().zip(&list.ids) {
+            let key = (self.key_of)(operator, before, input);
+            let keyed = KeyedOperator {
                 operator: *id,
-                alone: together.is_none(),
+                alone: key.is_none(),
                 elementwise: matches!(
                     operator.kind,
                     OperatorKind::Elementwise { .. } | OperatorKind::Sum
                 ),
             };
-            *self
-                .key_numbers
-                .entry(together.ok_or((*id, before, input)))
-                .or_insert_with(|| {
-                    self.keyed.push(keyed);
-                    Key(self.keyed.len() as u32 - 1)
-                })
-        };
-        operators.map(&mut number).collect()
+            let known = self.key_numbers.entry(key.ok_or((*id, before, input)));
+            keys.push(*known.or_insert_with(|| {
+                self.keyed.push(keyed);
+                OperatorKey(self.keyed.len() as u32 - 1)
+            }));
+        }
+        keys
     }
 
-    pub fn all(&self) -> &[Class] {
+    pub fn all(&self) -> &[NodeClass] {
         &self.classes
     }
 
-    pub fn cell(&self, class: u32) -> &Cell {
+    pub fn cell(&self, class: u32) -> &CellOperators {
         &self.cells[self.classes[class as usize].cell.index()]
     }
 
-    pub fn keyed(&self) -> &[Keyed] {
+    pub fn keyed(&self) -> &[KeyedOperator] {
         &self.keyed
     }
 }
 
-impl Cell {
-    fn of(list: &OperatorList) -> Cell {
-        let mut needs: Vec<Needs> = Vec::with_capacity(list.operators.len());
+impl CellOperators {
+    fn new(list: &OperatorList) -> CellOperators {
+        let mut needs: Vec<InputNeeds> = Vec::with_capacity(list.operators.len());
         let mut takers = vec![Vec::new(); list.operators.len()];
         let mut waits_for = Vec::with_capacity(list.operators.len());
         for (place, operator) in list.operators.iter().enumerate() {
-            let of_operator = |source: &OperandSource| {
-                if let OperandSource::Operator(earlier) = source {
-                    Some(*earlier)
-                } else {
-                    None
+            let mut earlier: Vec<u16> = Vec::new();
+            for source in &operator.inputs {
+                if let OperandSource::Operator(place) = source {
+                    earlier.push(*place);
                 }
-            };
-            let mut earlier: Vec<u16> = operator.inputs.iter().filter_map(of_operator).collect();
+            }
             earlier.sort_unstable();
             earlier.dedup();
-            earlier
-                .iter()
-                .for_each(|earlier| takers[*earlier as usize].push(place as u16));
+            for needed in &earlier {
+                takers[*needed as usize].push(place as u16);
+            }
             waits_for.push(earlier);
             let one = operator.rows == RowRule::ForEach;
-            let need = operator.inputs.iter().fold(Needs::Word, |need, source| {
-                let other = match source {
-                    OperandSource::Word => Needs::Word,
-                    OperandSource::State => Needs::OneState,
-                    OperandSource::Operator(earlier) => needs[*earlier as usize],
-                };
-                match (need, other) {
-                    (Needs::AllStates, _) | (_, Needs::AllStates) => Needs::AllStates,
-                    (Needs::Word, Needs::Word) => Needs::Word,
-                    _ if one => Needs::OneState,
-                    _ => Needs::AllStates,
-                }
-            });
+            let need = operator
+                .inputs
+                .iter()
+                .fold(InputNeeds::Word, |need, source| {
+                    let other = match source {
+                        OperandSource::Word => InputNeeds::Word,
+                        OperandSource::State => InputNeeds::OneState,
+                        OperandSource::Operator(earlier) => needs[*earlier as usize],
+                    };
+                    match (need, other) {
+                        (InputNeeds::AllStates, _) | (_, InputNeeds::AllStates) => {
+                            InputNeeds::AllStates
+                        }
+                        (InputNeeds::Word, InputNeeds::Word) => InputNeeds::Word,
+                        _ if one => InputNeeds::OneState,
+                        _ => InputNeeds::AllStates,
+                    }
+                });
             needs.push(need);
         }
-        Cell {
+        CellOperators {
             depths: Depths::of(&list.operators),
             list: list.clone(),
             needs,
@@ -194,9 +203,9 @@ mod tests {
     use crate::core::workload::operator::Sizes;
     use crate::core::workload::operator::catalogue::Catalogue;
 
-    fn classes(model: &Model) -> Classes<crate::core::workload::operator::Signature> {
+    fn classes(model: &Model) -> NodeClasses<crate::core::workload::operator::Signature> {
         let catalogue = Catalogue::new(model, &Sizes::square(8));
-        Classes::new(&catalogue.operators, |operator, before, _| {
+        NodeClasses::new(&catalogue.operators, |operator, before, _| {
             operator.signature(before)
         })
     }
@@ -241,10 +250,10 @@ mod tests {
         assert_eq!(
             ["word", "child.h", "children.h", "children"].map(needs),
             [
-                Needs::Word,
-                Needs::OneState,
-                Needs::AllStates,
-                Needs::AllStates
+                InputNeeds::Word,
+                InputNeeds::OneState,
+                InputNeeds::AllStates,
+                InputNeeds::AllStates
             ]
         );
         let mut binary = classes(&Model::TreeLstm);
@@ -258,7 +267,7 @@ mod tests {
             .unwrap();
         assert_eq!(
             cell.needs[slice],
-            Needs::AllStates,
+            InputNeeds::AllStates,
             "the gates of a node take both children"
         );
     }

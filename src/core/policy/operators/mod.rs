@@ -1,6 +1,5 @@
-//! Requests as graphs of operators, for policies that batch below cells. A [batch] counts nodes by
-//! [class](classes) and depth, so no operator of a single node is visited; [launches](Launch) become the steps of a
-//! task.
+//! Requests as graphs of operators, for policies that batch below cells. A [batch] counts nodes by [class](classes) and
+//! depth, so no operator of a single node is visited. The [launches](OperatorLaunch) become the steps of a task.
 
 pub mod batch;
 pub mod classes;
@@ -14,56 +13,61 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use self::batch::Batch;
-use self::classes::{Classes, Key, KeyOf, Keyed};
+use self::batch::GraphBatch;
+use self::classes::{KeyFunction, KeyedOperator, NodeClasses, OperatorKey};
 pub use self::order::{by_agenda, by_depth};
 use super::prelude::*;
 use super::whole::Taken;
-use crate::core::task::{ExtraTime, Launches, Members, Unit};
+use crate::core::task::{ExtraTime, LaunchUnit, Launches, Members};
 use crate::core::workload::operator::catalogue::OperatorList;
 
+/// Operators of one key that run as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Launch {
-    pub key: Key,
+pub struct OperatorLaunch {
+    pub key: OperatorKey,
+    /// The number of operators.
     pub operators: u64,
+    /// The number of their batch entries.
     pub rows: u64,
     pub input: u32,
 }
 
-/// Puts a batch's operators in order.
-pub type Order<K> = fn(&Batch, &Classes<K>) -> Ordered;
+/// A function that puts a batch's operators in order.
+pub type OperatorOrder<K> = fn(&GraphBatch, &NodeClasses<K>) -> OperatorSchedule;
 
+/// The operators of a batch in order.
 #[derive(Debug, Default)]
-pub struct Ordered {
-    /// Their number.
+pub struct OperatorSchedule {
+    /// The number of operators.
     pub operators: u64,
-    pub launches: Vec<Launch>,
-    /// What each launch runs, for backends that compute.
+    pub launches: Vec<OperatorLaunch>,
+    /// The units of each launch, for backends that compute.
     pub lists: Launches,
 }
 
-impl Ordered {
-    fn push(&mut self, launch: Launch, units: &[Unit]) {
+impl OperatorSchedule {
+    fn push(&mut self, launch: OperatorLaunch, units: &[LaunchUnit]) {
         self.launches.push(launch);
         self.lists.units.extend_from_slice(units);
         self.lists.ends.push(self.lists.units.len() as u32);
     }
 }
 
-/// Batches of requests as launches, one batch after another.
+/// The evaluation of batches of requests, one batch after another.
 pub struct Evaluation<K> {
-    classes: Classes<K>,
-    /// What tasks list for backends that compute.
-    lists: Lists,
-    // Looked up, never iterated.
-    known: HashMap<Vec<CellGraph>, Arc<Evaluated>>,
+    classes: NodeClasses<K>,
+    /// The level of the lists that tasks have for backends that compute.
+    level: ListLevel,
+    /// The batches that are remembered. They are looked up, and never iterated over.
+    known: HashMap<Vec<CellGraph>, Arc<EvaluatedBatch>>,
+    /// The number of their nodes, steps and units.
     kept: usize,
 }
 
 /// The level of an [`Evaluation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lists {
-    /// Whole cells: a backend finds their nodes by itself.
+pub enum ListLevel {
+    /// Whole cells, whose nodes a backend finds by itself.
     Cells,
     Operators,
     Kernels,
@@ -71,65 +75,57 @@ pub enum Lists {
 
 /// A batch as launches.
 #[derive(Debug)]
-pub struct Evaluated {
+pub struct EvaluatedBatch {
     pub operators: u64,
     pub launches: usize,
     steps: Vec<Step>,
     cells: u64,
-    level: Lists,
+    level: ListLevel,
     lists: Arc<Launches>,
 }
 
-/// Nodes and steps of the batches that are remembered, some hundred megabytes. With more, all are forgotten.
+/// The largest number of nodes, steps and units of the batches that are remembered, some hundred megabytes. Above it, all are
+/// forgotten.
 const MOST_KEPT: usize = 1 << 24;
 
 impl<K: Hash + Eq> Evaluation<K> {
-    pub fn new(of_cells: &[OperatorList], key_of: KeyOf<K>, lists: Lists) -> Self {
+    pub fn new(operators: &[OperatorList], key_of: KeyFunction<K>, level: ListLevel) -> Self {
         Evaluation {
-            classes: Classes::new(of_cells, key_of),
-            lists,
+            classes: NodeClasses::new(operators, key_of),
+            level,
             known: HashMap::new(),
             kept: 0,
         }
     }
 
+    /// Puts the operators of a batch in order.
     pub fn evaluate<G: Borrow<CellGraph>>(
         &mut self,
         graphs: impl IntoIterator<Item = G>,
-        order: Order<K>,
-    ) -> Arc<Evaluated> {
-        let Evaluation {
-            classes,
-            lists: level,
-            ..
-        } = self;
-        let mut batch = Batch::default();
-        graphs
-            .into_iter()
-            .for_each(|graph| batch.add(graph.borrow(), classes));
-        let Ordered {
-            operators,
-            launches,
-            mut lists,
-        } = order(&batch, classes);
-        lists.kernels = *level == Lists::Kernels;
-        let mut of_launches = Vec::new();
-        steps(&launches, classes.keyed(), &mut of_launches);
-        let (launches, steps, cells, lists) =
-            (launches.len(), of_launches, batch.cells, Arc::new(lists));
-        Arc::new(Evaluated {
-            operators,
-            launches,
-            steps,
-            cells,
-            level: *level,
-            lists,
+        order: OperatorOrder<K>,
+    ) -> Arc<EvaluatedBatch> {
+        let mut batch = GraphBatch::default();
+        for graph in graphs {
+            batch.add(graph.borrow(), &mut self.classes);
+        }
+        let mut schedule = order(&batch, &self.classes);
+        schedule.lists.kernels = self.level == ListLevel::Kernels;
+        Arc::new(EvaluatedBatch {
+            operators: schedule.operators,
+            launches: schedule.launches.len(),
+            steps: steps_of(&schedule.launches, self.classes.keyed()),
+            cells: batch.cells,
+            level: self.level,
+            lists: Arc::new(schedule.lists),
         })
     }
 
-    /// As [`Evaluation::evaluate`], but a batch that was met before is not put in order again. Returns whether it was
-    /// met.
-    pub fn recall(&mut self, graphs: Vec<CellGraph>, order: Order<K>) -> (Arc<Evaluated>, bool) {
+    /// Works like [`Evaluation::evaluate`], but does not put a known batch in order again. Returns whether it was known.
+    pub fn recall(
+        &mut self,
+        graphs: Vec<CellGraph>,
+        order: OperatorOrder<K>,
+    ) -> (Arc<EvaluatedBatch>, bool) {
         if let Some(known) = self.known.get(&graphs) {
             return (Arc::clone(known), true);
         }
@@ -145,12 +141,12 @@ impl<K: Hash + Eq> Evaluation<K> {
     }
 }
 
-impl Evaluated {
+impl EvaluatedBatch {
     /// The task that evaluates the requests, for which the host works for `host_during`.
     pub fn task<'a>(&'a self, taken: Taken<'a>, host_during: Nanos) -> Task<'a> {
         let members = match self.level {
-            Lists::Cells => Members::Requests,
-            Lists::Operators | Lists::Kernels => Members::Operators(&self.lists),
+            ListLevel::Cells => Members::Requests,
+            ListLevel::Operators | ListLevel::Kernels => Members::Operators(&self.lists),
         };
         Task {
             extra: ExtraTime {
@@ -163,15 +159,16 @@ impl Evaluated {
     }
 }
 
-/// Operators that run by themselves are steps; equal neighbours become one step.
-pub fn steps(launches: &[Launch], keyed: &[Keyed], steps: &mut Vec<Step>) {
-    steps.clear();
+/// The steps of launches. Operators that run by themselves are steps of their own, and equal neighbours become one step.
+pub fn steps_of(launches: &[OperatorLaunch], keyed: &[KeyedOperator]) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
     for launch in launches {
-        let Keyed {
+        let KeyedOperator {
             operator, alone, ..
         } = keyed[launch.key.index()];
         let times = if alone { launch.operators } else { 1 };
-        let (batch, times) = ((launch.rows / times) as u32, times as u32);
+        let batch = (launch.rows / times) as u32;
+        let times = times as u32;
         match steps.last_mut() {
             Some(last)
                 if (last.cell, last.batch, last.input) == (operator, batch, launch.input) =>
@@ -186,4 +183,5 @@ pub fn steps(launches: &[Launch], keyed: &[Keyed], steps: &mut Vec<Step>) {
             }),
         }
     }
+    steps
 }

@@ -8,80 +8,79 @@
 //!
 //! By depth (DyNet, and JIT's table), all ready operators run, one launch for each key. Then they make others ready.
 //!
-//! Nodes of one class whose last input state came at one time are a **wave**: they behave alike, so one counter stands
-//! for all. An operator on the state of one input cell is in the wave of that state. Launches take all ready operators,
-//! so those of earlier states never lag behind: an operator on all states only waits for the last.
+//! Nodes of one class whose last input state came at one time are a **wave**. They behave alike, so one counter counts for
+//! all of them. An operator on the state of one input cell is in the wave of that state. Launches take all ready operators,
+//! so those of earlier states never lag behind, and an operator on all states only waits for the last state.
 
 use std::hash::Hash;
 
-use super::batch::Batch;
-use super::classes::{Classes, Key, Needs};
-use super::{Launch, Ordered};
-use crate::core::task::{self, Unit};
+use super::batch::GraphBatch;
+use super::classes::{InputNeeds, NodeClasses, OperatorKey};
+use super::{OperatorLaunch, OperatorSchedule};
+use crate::core::task::{self, LaunchUnit};
 
-pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Ordered {
-    let mut seen = seen(batch, classes);
-    // Stable: the first seen stays first. Means are compared as exact fractions.
-    seen.sort_by(|one, other| {
-        let mean = (u128::from(one.depths) * u128::from(other.operators))
-            .cmp(&(u128::from(other.depths) * u128::from(one.operators)));
-        let (a, b) = (
-            &classes.keyed()[one.key.index()],
-            &classes.keyed()[other.key.index()],
-        );
-        b.alone
-            .cmp(&a.alone)
-            .then(mean)
-            .then(b.elementwise.cmp(&a.elementwise))
+/// The order by agenda.
+pub fn by_agenda<K: Hash + Eq>(batch: &GraphBatch, classes: &NodeClasses<K>) -> OperatorSchedule {
+    let mut totals = key_totals(batch, classes);
+    // The sort is stable, so the first seen stays first. Means are compared as exact fractions.
+    totals.sort_by(|one, other| {
+        let mean_of_one = u128::from(one.depths) * u128::from(other.operators);
+        let mean_of_other = u128::from(other.depths) * u128::from(one.operators);
+        let operator = &classes.keyed()[one.key.index()];
+        let other = &classes.keyed()[other.key.index()];
+        let alone_first = other.alone.cmp(&operator.alone);
+        alone_first
+            .then(mean_of_one.cmp(&mean_of_other))
+            .then(other.elementwise.cmp(&operator.elementwise))
     });
-    ordered(&seen, 1, batch, classes)
+    launch_all(&totals, 1, batch, classes)
 }
 
-/// Those of a depth in the order of first sight.
-pub fn by_depth<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Ordered {
-    let seen = seen(batch, classes);
-    ordered(&seen, seen.len(), batch, classes)
+/// The order by depth. Keys of a depth are in the order of first sight.
+pub fn by_depth<K: Hash + Eq>(batch: &GraphBatch, classes: &NodeClasses<K>) -> OperatorSchedule {
+    let totals = key_totals(batch, classes);
+    launch_all(&totals, totals.len(), batch, classes)
 }
 
 /// The operators of a key.
-struct Seen {
-    key: Key,
+struct KeyTotal {
+    key: OperatorKey,
     operators: u64,
-    /// Their sum.
+    /// The sum of their depths.
     depths: u64,
 }
 
-/// In the order of first sight.
-fn seen<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Vec<Seen> {
+/// All keys in the order of first sight.
+fn key_totals<K: Hash + Eq>(batch: &GraphBatch, classes: &NodeClasses<K>) -> Vec<KeyTotal> {
     let mut place = vec![NONE; classes.keyed().len()];
-    let mut seen: Vec<Seen> = Vec::new();
-    batch.each(classes, |key, depth, operators| {
+    let mut totals: Vec<KeyTotal> = Vec::new();
+    batch.visit_operators(classes, |key, depth, operators| {
         let place = &mut place[key.index()];
         if *place == NONE {
-            *place = seen.len() as u32;
-            seen.push(Seen {
+            *place = totals.len() as u32;
+            totals.push(KeyTotal {
                 key,
                 operators: 0,
                 depths: 0,
             });
         }
-        let of_key = &mut seen[*place as usize];
+        let of_key = &mut totals[*place as usize];
         of_key.operators += operators;
         of_key.depths += operators * u64::from(depth);
     });
-    seen
+    totals
 }
 
 /// Launches the first keys with ready operators, `at_once` of them before others become ready.
-fn ordered<K: Hash + Eq>(
-    order: &[Seen],
+fn launch_all<K: Hash + Eq>(
+    order: &[KeyTotal],
     at_once: usize,
-    batch: &Batch,
-    classes: &Classes<K>,
-) -> Ordered {
-    let mut ordered = Ordered {
-        operators: order.iter().map(|seen| seen.operators).sum(),
-        ..Ordered::default()
+    batch: &GraphBatch,
+    classes: &NodeClasses<K>,
+) -> OperatorSchedule {
+    let mut schedule = OperatorSchedule {
+        operators: order.iter().map(|total| total.operators).sum(),
+        ..OperatorSchedule::default()
     };
     let mut agenda = Agenda {
         batch,
@@ -92,29 +91,29 @@ fn ordered<K: Hash + Eq>(
         ready: vec![Vec::new(); classes.keyed().len()],
     };
     agenda.begin();
-    let mut launched: Vec<Unit> = Vec::new();
+    let mut launched: Vec<LaunchUnit> = Vec::new();
     loop {
         let mut keys = 0;
-        for Seen { key, .. } in order {
+        for KeyTotal { key, .. } in order {
             if keys == at_once {
                 break;
             }
             let units = &agenda.ready[key.index()];
             let Some(first) = units.first() else { continue };
-            // Units of a key have one input size: it is part of the signature.
-            let input = classes.all()[agenda.waves[first.wave as usize].class as usize].input;
-            let sizes = units.iter().map(|unit| agenda.size(*unit));
-            let (operators, rows) =
-                sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
-            ordered.push(
-                Launch {
-                    key: *key,
-                    operators,
-                    rows,
-                    input,
-                },
-                units,
-            );
+            // Units of a key have one input size, because it is part of the signature.
+            let class = agenda.waves[first.wave as usize].class;
+            let mut launch = OperatorLaunch {
+                key: *key,
+                operators: 0,
+                rows: 0,
+                input: classes.all()[class as usize].input,
+            };
+            for unit in units {
+                let (operators, rows) = agenda.size(*unit);
+                launch.operators += operators;
+                launch.rows += rows;
+            }
+            schedule.push(launch, units);
             launched.extend_from_slice(units);
             agenda.ready[key.index()].clear();
             keys += 1;
@@ -122,67 +121,79 @@ fn ordered<K: Hash + Eq>(
         if launched.is_empty() {
             break;
         }
-        agenda.done(&launched);
+        agenda.complete(&launched);
         launched.clear();
     }
-    ordered.lists.waves = agenda.waves.into_iter().map(|wave| wave.members).collect();
-    ordered
+    let waves = agenda.waves.into_iter();
+    schedule.lists.waves = waves.map(|wave| wave.members).collect();
+    schedule
 }
 
+/// The place of a wave or a key that does not exist.
 const NONE: u32 = u32::MAX;
 
-struct Wave {
+/// A wave of nodes.
+struct ReadyWave {
     class: u32,
-    /// Of the operators that it runs.
-    needs: Needs,
-    /// Nodes; with [`Needs::OneState`], input cells whose state came with one launch.
+    /// The needs of the operators that the wave runs.
+    needs: InputNeeds,
+    /// The nodes, or with [`InputNeeds::OneState`] the input cells whose states came with one launch.
     members: task::Wave,
     /// The wave of the nodes' last input states.
     edges: u32,
+    /// The number of results that each operator still waits for.
     missing: Vec<u16>,
+    /// Whether each operator has run.
     done: Vec<bool>,
+    /// The waves that wait for operators of this one.
     followers: Vec<u32>,
 }
 
+/// The operators of a batch that have not run.
 struct Agenda<'a, K> {
-    batch: &'a Batch,
-    classes: &'a Classes<K>,
+    batch: &'a GraphBatch,
+    classes: &'a NodeClasses<K>,
+    /// The number of states that each node still waits for.
     missing: Vec<u32>,
-    waves: Vec<Wave>,
-    /// By class and needs: the wave of all nodes for words, and the present launch's waves of edges and nodes.
+    waves: Vec<ReadyWave>,
+    /// The waves of each class by their needs: the wave of all nodes for words, and the present launch's waves of edges and
+    /// of nodes.
     wave_of: Vec<[u32; 3]>,
-    ready: Vec<Vec<Unit>>,
+    /// The ready operators of each key.
+    ready: Vec<Vec<LaunchUnit>>,
 }
 
 impl<K: Hash + Eq> Agenda<'_, K> {
+    /// Opens the waves of words and of nodes without input cells.
     fn begin(&mut self) {
         let batch = self.batch;
-        batch
-            .order
-            .iter()
-            .for_each(|node| self.present(*node, Needs::Word, None));
-        self.waves
-            .iter_mut()
-            .for_each(|wave| wave.members.nodes.sort_unstable());
-        for node in (0..batch.nodes()).filter(|node| batch.inputs[*node as usize] == 0) {
-            self.present(node, Needs::OneState, Some(0));
-            self.present(node, Needs::AllStates, None);
+        for node in &batch.order {
+            self.present(*node, InputNeeds::Word, None);
+        }
+        for wave in &mut self.waves {
+            wave.members.nodes.sort_unstable();
+        }
+        for node in 0..batch.nodes() {
+            if batch.inputs[node as usize] == 0 {
+                self.present(node, InputNeeds::OneState, Some(0));
+                self.present(node, InputNeeds::AllStates, None);
+            }
         }
         self.open(0);
     }
 
     /// Puts a node, or one of its input cells, into the present launch's wave.
-    fn present(&mut self, node: u32, needs: Needs, input: Option<u16>) {
+    fn present(&mut self, node: u32, needs: InputNeeds, input: Option<u16>) {
         let class = self.batch.class(node);
         let of_class = &mut self.wave_of[class as usize];
         if of_class[needs as usize] == NONE {
             of_class[needs as usize] = self.waves.len() as u32;
             let operators = self.classes.cell(class).list.operators.len();
-            self.waves.push(Wave {
+            self.waves.push(ReadyWave {
                 class,
                 needs,
                 members: task::Wave::default(),
-                edges: of_class[Needs::OneState as usize],
+                edges: of_class[InputNeeds::OneState as usize],
                 missing: vec![0; operators],
                 done: vec![false; operators],
                 followers: Vec::new(),
@@ -197,13 +208,14 @@ impl<K: Hash + Eq> Agenda<'_, K> {
     fn open(&mut self, first: usize) {
         let classes = self.classes;
         for number in first..self.waves.len() {
-            let Wave {
+            let ReadyWave {
                 class,
                 needs,
                 edges,
                 ..
             } = self.waves[number];
-            let (cell, keys) = (classes.cell(class), &classes.all()[class as usize].keys);
+            let cell = classes.cell(class);
+            let keys = &classes.all()[class as usize].keys;
             let [words, of_launch @ ..] = &mut self.wave_of[class as usize];
             of_launch.fill(NONE);
             for (place, waits_for) in cell
@@ -214,7 +226,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
             {
                 let is_missing = |earlier: &&u16| {
                     let earlier = usize::from(**earlier);
-                    let wave = if cell.needs[earlier] == Needs::Word {
+                    let wave = if cell.needs[earlier] == InputNeeds::Word {
                         *words
                     } else {
                         edges
@@ -224,24 +236,26 @@ impl<K: Hash + Eq> Agenda<'_, K> {
                 let missing = waits_for.iter().filter(is_missing).count();
                 self.waves[number].missing[place] = missing as u16;
                 if missing == 0 {
-                    self.ready[keys[place].index()].push(Unit {
+                    self.ready[keys[place].index()].push(LaunchUnit {
                         wave: number as u32,
                         place: place as u16,
                     });
                 }
             }
-            let others = [*words, edges]
-                .into_iter()
-                .filter(|wave| ![NONE, number as u32].contains(wave));
-            others.for_each(|wave| self.waves[wave as usize].followers.push(number as u32));
+            for wave in [*words, edges] {
+                if wave != NONE && wave != number as u32 {
+                    self.waves[wave as usize].followers.push(number as u32);
+                }
+            }
         }
     }
 
-    fn size(&self, unit: Unit) -> (u64, u64) {
+    /// The number of a unit's operators, and the number of their batch entries.
+    fn size(&self, unit: LaunchUnit) -> (u64, u64) {
         let wave = &self.waves[unit.wave as usize];
         let before = self.classes.all()[wave.class as usize].before;
         let operator = &self.classes.cell(wave.class).list.operators[unit.place as usize];
-        let copies = if wave.needs == Needs::OneState {
+        let copies = if wave.needs == InputNeeds::OneState {
             1
         } else {
             operator.copies(before)
@@ -250,8 +264,10 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         (operators, operators * u64::from(operator.rows(before)))
     }
 
-    fn done(&mut self, units: &[Unit]) {
-        let (classes, first) = (self.classes, self.waves.len());
+    /// Makes the operators ready that waited for the units of a launch.
+    fn complete(&mut self, units: &[LaunchUnit]) {
+        let classes = self.classes;
+        let first = self.waves.len();
         for unit in units {
             let wave = &mut self.waves[unit.wave as usize];
             let cell = classes.cell(wave.class);
@@ -270,8 +286,9 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.open(first);
     }
 
+    /// Counts a result for which an operator of a wave has waited.
     fn satisfy(&mut self, wave: u32, place: u16) {
-        let Wave {
+        let ReadyWave {
             class,
             needs,
             missing,
@@ -283,18 +300,19 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         missing[place as usize] -= 1;
         if missing[place as usize] == 0 {
             let key = self.classes.all()[*class as usize].keys[place as usize];
-            self.ready[key.index()].push(Unit { wave, place });
+            self.ready[key.index()].push(LaunchUnit { wave, place });
         }
     }
 
+    /// Passes the states of a wave's nodes to the nodes that take them.
     fn pass_on(&mut self, wave: u32) {
         let batch = self.batch;
         let nodes = std::mem::take(&mut self.waves[wave as usize].members.nodes);
         for &(taker, place) in nodes.iter().flat_map(|node| batch.takers(*node)) {
-            self.present(taker, Needs::OneState, Some(place));
+            self.present(taker, InputNeeds::OneState, Some(place));
             self.missing[taker as usize] -= 1;
             if self.missing[taker as usize] == 0 {
-                self.present(taker, Needs::AllStates, None);
+                self.present(taker, InputNeeds::AllStates, None);
             }
         }
         self.waves[wave as usize].members.nodes = nodes;

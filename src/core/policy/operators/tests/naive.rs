@@ -1,10 +1,10 @@
-//! Reference for tests: builds the graph of operators node by node.
+//! A reference for tests, which builds the graph of operators node by node.
 
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use super::Launch;
-use super::classes::{Classes, KeyOf};
+use super::OperatorLaunch;
+use super::classes::{KeyFunction, NodeClasses};
 use crate::base::units::CellId;
 use crate::core::workload::cell_graph::{CellGraph, Graph};
 use crate::core::workload::operator::catalogue::OperatorList;
@@ -18,8 +18,12 @@ pub struct Node<K> {
     pub rows: u64,
 }
 
-/// In the order of building: request by request, children before parents, each cell's list in order.
-pub fn build<K>(graphs: &[CellGraph], lists: &[OperatorList], key_of: KeyOf<K>) -> Vec<Node<K>> {
+/// All operators in the order of building: request by request, children before parents, each cell's list in order.
+pub fn build<K>(
+    graphs: &[CellGraph],
+    lists: &[OperatorList],
+    key_of: KeyFunction<K>,
+) -> Vec<Node<K>> {
     let mut nodes: Vec<Node<K>> = Vec::new();
     for graph in graphs {
         let (cells, edges) = spell_out(graph);
@@ -188,7 +192,8 @@ pub fn by_agenda<K: Eq + Clone>(nodes: &[Node<K>]) -> Launched<K> {
             let better = best.is_none_or(|best| {
                 let (sum, count, elementwise) = means[signature];
                 let (best_sum, best_count, best_elementwise) = means[best];
-                let (own, others) = (sum * best_count, best_sum * count);
+                let own = sum * best_count;
+                let others = best_sum * count;
                 own < others || own == others && elementwise && !best_elementwise
             });
             if better {
@@ -210,11 +215,11 @@ pub fn by_agenda<K: Eq + Clone>(nodes: &[Node<K>]) -> Launched<K> {
 }
 
 pub fn translated<K: Hash + Eq + Clone + Debug>(
-    launches: &[Launch],
-    classes: &Classes<K>,
-    key_of: KeyOf<K>,
+    launches: &[OperatorLaunch],
+    classes: &NodeClasses<K>,
+    key_of: KeyFunction<K>,
 ) -> Launched<K> {
-    let meaning = |launch: &Launch| {
+    let meaning = |launch: &OperatorLaunch| {
         let places = (0..classes.all().len() as u32).flat_map(|class| {
             classes.all()[class as usize]
                 .keys
@@ -223,10 +228,8 @@ pub fn translated<K: Hash + Eq + Clone + Debug>(
                 .map(move |(place, key)| (class, place, *key))
         });
         let (class, place, _) = places.clone().find(|(.., key)| *key == launch.key).unwrap();
-        let (operator, class) = (
-            &classes.cell(class).list.operators[place],
-            &classes.all()[class as usize],
-        );
+        let operator = &classes.cell(class).list.operators[place];
+        let class = &classes.all()[class as usize];
         key_of(operator, class.before, class.input)
     };
     launches

@@ -1,22 +1,22 @@
-//! A wrapper that shows a backend's tasks as they are submitted.
+//! A wrapper that shows a backend's tasks when they are submitted.
 
 use super::{Answer, Backend, Launched};
 use crate::base::units::{CellId, Nanos, RequestId, TaskId};
 use crate::core::task::{Completion, MemberList, Task};
 
 pub struct Watcher<'w> {
-    /// Listing members takes time in proportion to the batches.
+    /// Whether members are listed, which takes time in proportion to the batches.
     pub members: bool,
-    /// Called for each task at its submission.
+    /// The function that sees each task at its submission.
     pub see: &'w mut dyn FnMut(TaskId, &Task<'_>, Option<&MemberList>),
 }
 
-pub struct Watched<'b, 'w> {
+pub struct WatchedBackend<'b, 'w> {
     pub backend: &'b mut dyn Backend,
     pub watcher: Watcher<'w>,
 }
 
-impl Backend for Watched<'_, '_> {
+impl Backend for WatchedBackend<'_, '_> {
     fn now(&self) -> Nanos {
         self.backend.now()
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::whole::{PaddedBatch, Waiting};
 use crate::base::units::Nanos;
 
-/// The release of Triton whose batcher is meant.
+/// The release of Triton whose batcher forms the batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Version {
     /// A batch is closed when it is formed (releases 21.09 to 21.12).
@@ -26,27 +26,32 @@ pub enum Version {
 
 /// The queue of closed batches, in the order in which they were closed.
 pub struct ClosedBatches {
+    /// The largest number of batches in the queue.
     most: usize,
     max_batch: usize,
     delay: Nanos,
+    /// The size of each batch.
     sizes: VecDeque<usize>,
     /// The members of all batches, one batch after another.
     members: VecDeque<Waiting>,
 }
 
-/// Closed batches for each instance.
-const FOR_EACH: usize = 2;
+/// The number of closed batches for each instance.
+const BATCHES_PER_INSTANCE: usize = 2;
 
 impl ClosedBatches {
-    /// The queue of all workers' instances; `None` if the version closes no batches.
-    pub fn of(
+    /// The queue of all workers' instances, or `None` if the version closes no batches.
+    pub fn new(
         version: Option<Version>,
         instances: usize,
         max_batch: u32,
         delay: Nanos,
     ) -> Option<ClosedBatches> {
-        (version == Some(Version::Closed)).then(|| ClosedBatches {
-            most: FOR_EACH * instances,
+        if version != Some(Version::Closed) {
+            return None;
+        }
+        Some(ClosedBatches {
+            most: BATCHES_PER_INSTANCE * instances,
             max_batch: max_batch as usize,
             delay,
             sizes: VecDeque::new(),
@@ -54,18 +59,20 @@ impl ClosedBatches {
         })
     }
 
+    /// Whether another batch can be closed.
     pub fn has_place(&self) -> bool {
         self.sizes.len() < self.most
     }
 
+    /// Closes a batch of these members.
     pub fn close(&mut self, members: impl IntoIterator<Item = Waiting>) {
         let before = self.members.len();
         self.members.extend(members);
         self.sizes.push_back(self.members.len() - before);
     }
 
-    /// Fills `batch` with the first, and with those behind it that merge. Returns of how many it consists; 0 if none is
-    /// closed.
+    /// Fills `batch` with the first closed batch and those behind it that merge with it. Returns their number, which is 0 if
+    /// no batch is closed.
     pub fn take(&mut self, now: Nanos, batch: &mut PaddedBatch) -> usize {
         batch.clear();
         let mut merged = 0;
@@ -79,16 +86,17 @@ impl ClosedBatches {
         merged
     }
 
-    /// Whether the first, of this size, joins a batch that is taken.
+    /// Whether the first closed batch, of this size, merges with a batch of `taken` requests.
     fn merges(&self, size: usize, taken: usize, now: Nanos) -> bool {
-        let is_old = |member: &Waiting| member.arrival.saturating_add(self.delay) < now;
-        self.delay > Nanos::ZERO
-            && taken + size <= self.max_batch
-            && self.members.iter().take(size).any(is_old)
+        if self.delay == Nanos::ZERO || taken + size > self.max_batch {
+            return false;
+        }
+        let mut members = self.members.iter().take(size);
+        members.any(|member| member.arrival.saturating_add(self.delay) < now)
     }
 }
 
-/// Why a batch of `merged` closed ones has its size.
+/// Why a batch that consists of `merged` closed batches has its size.
 pub fn reason(size: usize, merged: usize, delay: Nanos) -> String {
     match merged {
         1 => format!("the {size} of the batch that was closed first"),
