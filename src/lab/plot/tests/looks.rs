@@ -1,4 +1,4 @@
-//! Sizes, fonts, axes, names, legends, and what is marked.
+//! Tests of sizes, fonts, axes, names, legends, and what is marked.
 
 use super::*;
 use crate::lab::plot::axis::AxisRange;
@@ -19,7 +19,7 @@ fn texts(canvas: &Canvas) -> Vec<&TextMark> {
         .collect()
 }
 
-fn drawn(kind: FigureKind, inputs: &PlotInputs, look: Look) -> Canvas {
+fn draw_look(kind: FigureKind, inputs: &PlotInputs, look: Look) -> Canvas {
     let options = PlotOptions {
         look,
         ..PlotOptions::default()
@@ -112,7 +112,7 @@ fn a_figure_has_the_size_that_is_asked_for() {
     assert!(fs::read(&again.files[2]).unwrap() == pdf, "the same bytes");
 }
 
-/// Ends of a text, and its baseline.
+/// The left and the right end of a text.
 fn extent(canvas: &Canvas, text: &TextMark) -> (f64, f64) {
     let width = canvas.sheet.face.width(&text.words, text.size);
     let from = match text.align {
@@ -136,7 +136,7 @@ fn no_texts_overlap_in_a_small_figure() {
         FigureKind::Bars,
     ] {
         for width in ["3.3in", "2.4in"] {
-            let canvas = drawn(
+            let canvas = draw_look(
                 kind,
                 &inputs,
                 Look {
@@ -168,30 +168,41 @@ fn no_texts_overlap_in_a_small_figure() {
     }
 }
 
+fn look_of_size(width: &str, height: &str) -> Look {
+    Look {
+        width: Some(width.parse().unwrap()),
+        height: Some(height.parse().unwrap()),
+        ..Look::default()
+    }
+}
+
 #[test]
 fn a_figure_that_does_not_fit_says_what_it_needs() {
     let results = results();
     let inputs = PlotInputs::open(&[results.path()]).unwrap();
-    let look = |width: &str, height: &str| Look {
-        width: Some(width.parse().unwrap()),
-        height: Some(height.parse().unwrap()),
-        ..Look::default()
-    };
-    let error = refused(FigureKind::LatencyThroughput, &inputs, look("3in", "1cm"));
+    let error = refused(
+        FigureKind::LatencyThroughput,
+        &inputs,
+        look_of_size("3in", "1cm"),
+    );
     assert!(
         error.starts_with("--height: 29pt is too little for this figure, which needs "),
         "{error}"
     );
-    let error = refused(FigureKind::Bars, &inputs, look("1cm", "5in"));
+    let error = refused(FigureKind::Bars, &inputs, look_of_size("1cm", "5in"));
     assert!(
         error.starts_with("--width: 29pt is too little for this figure, which needs "),
         "{error}"
     );
     assert_eq!(
-        drawn(FigureKind::Gantt, &inputs, look("3in", "5in")).height,
+        draw_look(FigureKind::Gantt, &inputs, look_of_size("3in", "5in")).height,
         720.0,
         "rows of a schedule are as high as fits"
     );
+}
+
+fn range(text: &str) -> Option<AxisRange> {
+    Some(text.parse().unwrap())
 }
 
 #[test]
@@ -199,11 +210,10 @@ fn axes_have_the_ends_and_spreads_that_are_asked_for() {
     let results = results();
     let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let labels = |look: Look| {
-        let canvas = drawn(FigureKind::LatencyThroughput, &inputs, look);
+        let canvas = draw_look(FigureKind::LatencyThroughput, &inputs, look);
         let words = texts(&canvas).into_iter().map(|text| text.words.clone());
         words.collect::<Vec<_>>()
     };
-    let range = |text: &str| Some(text.parse::<AxisRange>().unwrap());
     let found = labels(Look {
         x_range: range("500..2500"),
         y_range: range("..40"),
@@ -249,11 +259,14 @@ fn axes_have_the_ends_and_spreads_that_are_asked_for() {
     }
 }
 
+fn pair(key: &str, text: &str) -> (String, String) {
+    (key.to_string(), text.to_string())
+}
+
 #[test]
 fn names_and_their_order_are_those_asked_for() {
     let results = results();
     let inputs = PlotInputs::open(&[results.path()]).unwrap();
-    let pair = |key: &str, text: &str| (key.to_string(), text.to_string());
     let label = vec![
         pair("padded (bw=10)", "MXNet"),
         pair("x", "Load"),
@@ -269,7 +282,7 @@ fn names_and_their_order_are_those_asked_for() {
         FigureKind::Bars,
         FigureKind::QueueCdf,
     ] {
-        let canvas = drawn(kind, &inputs, look.clone());
+        let canvas = draw_look(kind, &inputs, look.clone());
         let words: Vec<&str> = texts(&canvas)
             .iter()
             .map(|text| text.words.as_str())
@@ -288,7 +301,7 @@ fn names_and_their_order_are_those_asked_for() {
             "{kind}"
         );
     }
-    let plain = drawn(FigureKind::QueueCdf, &inputs, Look::default());
+    let plain = draw_look(FigureKind::QueueCdf, &inputs, Look::default());
     let colour = |canvas: &Canvas, of: &str| {
         let group = canvas
             .groups
@@ -300,7 +313,7 @@ fn names_and_their_order_are_those_asked_for() {
         };
         color
     };
-    let renamed = drawn(
+    let renamed = draw_look(
         FigureKind::QueueCdf,
         &inputs,
         Look {
@@ -335,7 +348,7 @@ fn a_legend_is_outside_inside_or_left_out() {
     let results = results();
     let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let place = |legend| {
-        let canvas = drawn(
+        let canvas = draw_look(
             FigureKind::QueueCdf,
             &inputs,
             Look {
@@ -378,7 +391,7 @@ fn intervals_over_replications_are_drawn_and_named() {
         FigureKind::ThroughputRate,
         FigureKind::Bars,
     ] {
-        let canvas = drawn(kind, &inputs, Look::default());
+        let canvas = draw_look(kind, &inputs, Look::default());
         let words: Vec<&str> = texts(&canvas)
             .iter()
             .map(|text| text.words.as_str())
@@ -395,7 +408,7 @@ fn intervals_over_replications_are_drawn_and_named() {
             "{kind}"
         );
     }
-    let canvas = drawn(FigureKind::LatencyThroughput, &inputs, Look::default());
+    let canvas = draw_look(FigureKind::LatencyThroughput, &inputs, Look::default());
     let first: Vec<_> = canvas
         .data
         .iter()
@@ -415,7 +428,7 @@ fn intervals_over_replications_are_drawn_and_named() {
 fn runs_that_are_not_valid_are_crossed() {
     let results = results();
     let named = |inputs: &PlotInputs, kind| {
-        let canvas = drawn(kind, inputs, Look::default());
+        let canvas = draw_look(kind, inputs, Look::default());
         let named = texts(&canvas)
             .iter()
             .any(|text| text.words == "not valid: requests were late");
@@ -444,7 +457,8 @@ fn runs_that_are_not_valid_are_crossed() {
 
 #[test]
 fn folders_in_panels_have_axes_of_their_own_and_policies_one_style() {
-    let (a, b) = (results(), results());
+    let a = results();
+    let b = results();
     let file = b.path().join("summary.csv");
     let faster = fs::read_to_string(&file)
         .unwrap()
@@ -510,7 +524,7 @@ fn the_drawn_points_are_a_table() {
         FigureKind::BatchHistogram,
     ]
     .map(|kind| {
-        let canvas = drawn(kind, &inputs, Look::default());
+        let canvas = draw_look(kind, &inputs, Look::default());
         assert!(!canvas.data.is_empty(), "{kind}");
         (kind.to_string(), canvas.data)
     });

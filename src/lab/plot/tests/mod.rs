@@ -1,4 +1,4 @@
-//! Every kind of figure from a small results folder, and every way in which one can be wrong.
+//! Tests of every kind of figure from a small results folder, and of every mistake in its inputs.
 
 use std::fs;
 
@@ -106,40 +106,41 @@ fn svg(kind: &str, inputs: &PlotInputs, options: &PlotOptions) -> Result<String>
     Ok(fs::read_to_string(&figure.files[0]).unwrap())
 }
 
+/// The SVG of a kind, from the results as they are now.
+fn draw_kind(results: &tempfile::TempDir, kind: &str) -> Result<String> {
+    svg(kind, &PlotInputs::open(&[results.path()])?, &svg_options())
+}
+
 fn error(kind: &str, inputs: &PlotInputs, options: &PlotOptions) -> String {
     svg(kind, inputs, options).unwrap_err().to_string()
+}
+
+/// The names and the bytes of the files of all kinds that have data.
+fn draw_files(results: &tempfile::TempDir, format: Vec<PictureFormat>) -> Vec<(String, Vec<u8>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let options = PlotOptions {
+        look: Look {
+            format,
+            ..Look::default()
+        },
+        ..PlotOptions::default()
+    };
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
+    let mut files = Vec::new();
+    for figure in draw_all(&inputs, &options, folder.path()).unwrap() {
+        for file in figure.files {
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            files.push((name, fs::read(&file).unwrap()));
+        }
+    }
+    files
 }
 
 #[test]
 fn every_kind_is_drawn_twice_to_the_same_bytes() {
     let results = results();
-    let drawn = |format| {
-        let folder = tempfile::tempdir().unwrap();
-        let options = PlotOptions {
-            look: Look {
-                format,
-                ..Look::default()
-            },
-            ..PlotOptions::default()
-        };
-        let figures = draw_all(
-            &PlotInputs::open(&[results.path()]).unwrap(),
-            &options,
-            folder.path(),
-        )
-        .unwrap();
-        let files: Vec<PathBuf> = figures
-            .into_iter()
-            .flat_map(|figure| figure.files)
-            .collect();
-        let name = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
-        files
-            .iter()
-            .map(|file| (name(file), fs::read(file).unwrap()))
-            .collect::<Vec<_>>()
-    };
-    let both = drawn(Vec::new());
-    // They need a stepping load, a language model, or a sweep.
+    let both = draw_files(&results, Vec::new());
+    // These kinds need a stepping load, a language model, or a sweep.
     let others = [
         FigureKind::LatencySteps,
         FigureKind::TtftRate,
@@ -158,8 +159,8 @@ fn every_kind_is_drawn_twice_to_the_same_bytes() {
             .collect::<Vec<_>>(),
         names
     );
-    // Whether a drawing gives the same PNG twice is tested where PNGs are made.
-    let again = drawn(vec![PictureFormat::Svg]);
+    // The tests of the renderer check that a drawing gives the same PNG twice.
+    let again = draw_files(&results, vec![PictureFormat::Svg]);
     assert!(
         both.into_iter()
             .filter(|(name, _)| name.ends_with("svg"))
@@ -170,32 +171,24 @@ fn every_kind_is_drawn_twice_to_the_same_bytes() {
 #[test]
 fn a_rising_load_is_drawn_beside_latencies() {
     let results = results();
-    let drawn = || {
-        svg(
-            "latency-steps",
-            &PlotInputs::open(&[results.path()]).unwrap(),
-            &svg_options(),
-        )
-    };
+    let error = draw_kind(&results, "latency-steps").unwrap_err();
     assert!(
-        drawn()
-            .unwrap_err()
+        error
             .to_string()
             .contains("set output.requests and the arrival process stepping")
     );
     for policy in ["cellular", "padded (bw=10)"] {
         let logs = results.path().join(policy).join("stepping");
         fs::create_dir_all(&logs).unwrap();
-        let request = |i: u64| format!("{i},{0},{0},{1}\n", i * 1_000_000, (i + 4) * 1_000_000);
-        let requests: String = (0..60).map(request).collect();
-        fs::write(
-            logs.join("requests.csv"),
-            format!("id,arrival_ns,start_ns,finish_ns\n{requests}"),
-        )
-        .unwrap();
+        // A request arrives each millisecond and takes four.
+        let mut log = "id,arrival_ns,start_ns,finish_ns\n".to_string();
+        for i in 0..60 {
+            let arrival = i * 1_000_000;
+            log += &format!("{i},{arrival},{arrival},{}\n", arrival + 4_000_000);
+        }
+        fs::write(logs.join("requests.csv"), log).unwrap();
     }
-    // One arrives each millisecond and takes four.
-    let text = drawn().unwrap();
+    let text = draw_kind(&results, "latency-steps").unwrap();
     for label in ["Latency (ms)", "Load (requests/s)", "1,000", "60"] {
         assert!(
             text.lines().any(|line| line.trim() == label),
@@ -204,32 +197,28 @@ fn a_rising_load_is_drawn_beside_latencies() {
     }
 }
 
+/// A file of bounds with this ceiling.
+fn bounds(rate: &str) -> String {
+    format!(
+        "{{\"workers\":1,\"floor\":{{\"samples\":9,\"p90_ms\":1.2345}},\"ceiling_rps\":{rate}}}"
+    )
+}
+
 #[test]
 fn bounds_are_drawn_and_named() {
     let results = results();
     let file = results.path().join("bounds.json");
-    let drawn = || {
-        svg(
-            "latency-throughput",
-            &PlotInputs::open(&[results.path()]).unwrap(),
-            &svg_options(),
-        )
-    };
+    let kind = "latency-throughput";
     assert!(
-        !drawn().unwrap().contains("ceiling"),
+        !draw_kind(&results, kind).unwrap().contains("ceiling"),
         "a real run has no bounds"
     );
-    let bounds = |rate: &str| {
-        format!(
-            "{{\"workers\":1,\"floor\":{{\"samples\":9,\"p90_ms\":1.2345}},\"ceiling_rps\":{rate}}}"
-        )
-    };
     for (rate, label) in [
         ("2500.4", "ceiling 2,500 requests/s"),
         ("9000", "ceiling 9,000 requests/s →"),
     ] {
         fs::write(&file, bounds(rate)).unwrap();
-        let text = drawn().unwrap();
+        let text = draw_kind(&results, kind).unwrap();
         assert!(
             text.contains("no p90 below 1.23 ms") && text.lines().any(|line| line.trim() == label),
             "{rate}: {text}"
@@ -237,29 +226,33 @@ fn bounds_are_drawn_and_named() {
     }
     fs::write(&file, bounds("null")).unwrap();
     assert!(
-        !drawn().unwrap().contains("ceiling"),
+        !draw_kind(&results, kind).unwrap().contains("ceiling"),
         "cells that take no time have none"
     );
     fs::write(&file, "{}").unwrap();
-    let error = drawn().unwrap_err().to_string();
+    let error = draw_kind(&results, kind).unwrap_err().to_string();
     assert!(
         error.contains("bounds.json: missing field") && error.ends_with("run the scenario again"),
         "{error}"
     );
 }
 
-#[test]
-fn a_papers_values_are_marks_in_the_figures_of_their_quantity() {
-    let results = results();
-    let inputs = PlotInputs::open(&[results.path()]).unwrap();
-    let stated = |on: &str, value, at, label: &str| Stated {
+/// A value that a paper states about `cellular`.
+fn stated(on: &str, value: f64, at: Option<f64>, label: &str) -> Stated {
+    Stated {
         on: on.into(),
         value,
         at,
         upto: None,
         of: "cellular".into(),
         label: label.into(),
-    };
+    }
+}
+
+#[test]
+fn a_papers_values_are_marks_in_the_figures_of_their_quantity() {
+    let results = results();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let values = [
         stated("p90 latency", 7.0, None, "cellular: 7 ms"),
         stated("Throughput", 1500.0, Some(10.0), "cellular: 1,500"),
@@ -323,26 +316,19 @@ fn a_policy_that_is_always_saturated_does_not_choose_the_point() {
 #[test]
 fn the_scenarios_objective_is_named() {
     let results = results();
-    let drawn = |kind| {
-        svg(
-            kind,
-            &PlotInputs::open(&[results.path()]).unwrap(),
-            &svg_options(),
-        )
-        .unwrap()
-    };
-    assert!(
-        drawn("goodput").contains("all within the SLO") && !drawn("latency-rate").contains("SLO")
-    );
+    let goodput = draw_kind(&results, "goodput").unwrap();
+    assert!(goodput.contains("all within the SLO"));
+    let latency = draw_kind(&results, "latency-rate").unwrap();
+    assert!(!latency.contains("SLO"));
     fs::write(
         results.path().join("run.json"),
         "{\"scenario\": {\"metrics\": {\"slo\": \"50ms\"}}}",
     )
     .unwrap();
-    assert!(
-        drawn("goodput").contains("all within 50 ms")
-            && drawn("latency-rate").contains("SLO 50 ms")
-    );
+    let goodput = draw_kind(&results, "goodput").unwrap();
+    assert!(goodput.contains("all within 50 ms"));
+    let latency = draw_kind(&results, "latency-rate").unwrap();
+    assert!(latency.contains("SLO 50 ms"));
 }
 
 #[test]
@@ -445,7 +431,8 @@ fn a_policy_keeps_its_colour_when_others_are_left_out() {
 
 #[test]
 fn a_label_that_occurs_in_two_folders_gets_the_folder() {
-    let (a, b) = (results(), results());
+    let a = results();
+    let b = results();
     let inputs = PlotInputs::open(&[a.path(), b.path()]).unwrap();
     let series = inputs.series(&svg_options()).unwrap();
     let name = a.path().file_name().unwrap().to_string_lossy();
@@ -491,26 +478,29 @@ fn every_option_changes_the_figure() {
     assert!(svg("gantt", &inputs, &first).unwrap().len() < plain("gantt").len());
 }
 
+/// The SVG of the lengths in a file.
+fn draw_lengths(results: &tempfile::TempDir, name: &str) -> String {
+    let inputs = PlotInputs::open(&[results.path().join(name)]).unwrap();
+    svg("length-cdf", &inputs, &svg_options()).unwrap()
+}
+
 #[test]
 fn lengths_come_from_three_kinds_of_files() {
     let results = results();
-    let drawn = |name: &str| {
-        let inputs = PlotInputs::open(&[results.path().join(name)]).unwrap();
-        svg("length-cdf", &inputs, &svg_options()).unwrap()
-    };
-    assert!(drawn("lengths.csv").contains("lengths (median 24)"));
-    let joint = drawn("joint.csv");
+    let lengths = draw_lengths(&results, "lengths.csv");
+    assert!(lengths.contains("lengths (median 24)"));
+    assert!(lengths.contains("Length (steps, nodes or tokens)"));
+    let joint = draw_lengths(&results, "joint.csv");
     assert!(joint.contains("source (median 5)") && joint.contains("target (median 6)"));
     assert!(joint.contains("Length (steps)"));
-    let trace = drawn("trace.csv");
+    let trace = draw_lengths(&results, "trace.csv");
     assert!(trace.contains("trace (median 3)") && trace.contains("Length (steps)"));
-    assert!(drawn("lengths.csv").contains("Length (steps, nodes or tokens)"));
     fs::write(
         results.path().join("mixed.csv"),
         "id,arrival_ns,shape\n0,0,chain:3\n1,0,tree:2 0\n",
     )
     .unwrap();
-    let mixed = drawn("mixed.csv");
+    let mixed = draw_lengths(&results, "mixed.csv");
     assert!(
         mixed.matches("mixed (median").count() == 1
             && mixed.contains("Length (steps, nodes or tokens)")
@@ -544,7 +534,8 @@ fn the_lengths_of_a_folder_are_in_the_units_of_its_model() {
 
 #[test]
 fn folders_of_one_name_are_told_apart_by_the_folders_above_them() {
-    let (a, b) = (results(), results());
+    let a = results();
+    let b = results();
     let named = |above: &tempfile::TempDir| {
         let path = above.path().join("fig");
         fs::create_dir(&path).unwrap();

@@ -1,22 +1,21 @@
-//! Figures of sweeps, searches and classes.
+//! Tests of the figures of sweeps, searches and classes.
 
 use super::*;
 use crate::lab::plot::canvas::CanvasMark;
 
-fn drawn(kind: FigureKind, path: &Path, options: &PlotOptions) -> Result<Canvas> {
+fn draw_kind_of(kind: FigureKind, path: &Path, options: &PlotOptions) -> Result<Canvas> {
     kind.draw(&PlotInputs::open(&[path])?, options)
         .map_err(|undrawn| undrawn.error(kind))
 }
 
 fn words(canvas: &Canvas) -> Vec<String> {
-    let text = |mark: &CanvasMark| {
+    let mut words = Vec::new();
+    for mark in &canvas.marks {
         if let CanvasMark::Text(text) = mark {
-            Some(text.words.clone())
-        } else {
-            None
+            words.push(text.words.clone());
         }
-    };
-    canvas.marks.iter().filter_map(text).collect()
+    }
+    words
 }
 
 /// The results of a sweep of one policy over two keys.
@@ -39,7 +38,7 @@ fn sweep() -> tempfile::TempDir {
 #[test]
 fn a_heat_map_has_a_field_for_each_combination() {
     let folder = sweep();
-    let canvas = drawn(FigureKind::HeatMap, folder.path(), &PlotOptions::default()).unwrap();
+    let canvas = draw_kind_of(FigureKind::HeatMap, folder.path(), &PlotOptions::default()).unwrap();
     let found = words(&canvas);
     for word in [
         "64",
@@ -75,7 +74,7 @@ fn a_heat_map_has_a_field_for_each_combination() {
         metric: Some("p90".into()),
         ..PlotOptions::default()
     };
-    let canvas = drawn(FigureKind::HeatMap, folder.path(), &turned).unwrap();
+    let canvas = draw_kind_of(FigureKind::HeatMap, folder.path(), &turned).unwrap();
     assert!(
         canvas
             .data
@@ -100,13 +99,13 @@ fn a_heat_map_has_a_field_for_each_combination() {
             "--metric: unknown metric \"p77\"; known: offered_rps",
         ),
     ] {
-        let error = drawn(FigureKind::HeatMap, folder.path(), &options).unwrap_err();
+        let error = draw_kind_of(FigureKind::HeatMap, folder.path(), &options).unwrap_err();
         assert!(
             error.to_string().contains(message) && error.exit_code() == 2,
             "{error}"
         );
     }
-    let error = drawn(
+    let error = draw_kind_of(
         FigureKind::HeatMap,
         results().path(),
         &PlotOptions::default(),
@@ -114,6 +113,13 @@ fn a_heat_map_has_a_field_for_each_combination() {
     .unwrap_err()
     .to_string();
     assert!(error.contains("heat-map: needs two swept keys"), "{error}");
+}
+
+fn over(key: &str) -> PlotOptions {
+    PlotOptions {
+        x: Some(key.into()),
+        ..PlotOptions::default()
+    }
 }
 
 #[test]
@@ -134,11 +140,7 @@ fn what_searches_have_found_is_drawn_over_a_key_or_by_policy() {
         "policy,slo_ms,quantile,round,knee_rps,knee_rps_ci,caveat,policy.A.max_batch,policy.A.window\n\
          A,50,p99,3,1500,10,,512,0ms\nA,50,p99,1,900,90,,64,5ms\n",
     );
-    let over = |key: &str| PlotOptions {
-        x: Some(key.into()),
-        ..PlotOptions::default()
-    };
-    let canvas = drawn(FigureKind::Knee, folder.path(), &over("max_batch")).unwrap();
+    let canvas = draw_kind_of(FigureKind::Knee, folder.path(), &over("max_batch")).unwrap();
     let found = words(&canvas);
     for word in [
         "max_batch",
@@ -152,7 +154,7 @@ fn what_searches_have_found_is_drawn_over_a_key_or_by_policy() {
         canvas.data.iter().map(|datum| datum.y).collect::<Vec<_>>(),
         [1000.0, 1500.0]
     );
-    let canvas = drawn(FigureKind::Workers, folder.path(), &PlotOptions::default()).unwrap();
+    let canvas = draw_kind_of(FigureKind::Workers, folder.path(), &PlotOptions::default()).unwrap();
     assert_eq!(
         canvas
             .data
@@ -161,40 +163,40 @@ fn what_searches_have_found_is_drawn_over_a_key_or_by_policy() {
             .collect::<Vec<_>>(),
         [("A", 3.0), ("B", 4.0)]
     );
-    let canvas = drawn(FigureKind::Tune, folder.path(), &over("window")).unwrap();
+    let canvas = draw_kind_of(FigureKind::Tune, folder.path(), &over("window")).unwrap();
     assert!(
         words(&canvas)
             .iter()
             .any(|word| word == "out in an earlier round")
     );
     let metric = Some("knee_rps".into());
-    let error = drawn(FigureKind::Tune, folder.path(), &PlotOptions::default())
+    let error = draw_kind_of(FigureKind::Tune, folder.path(), &PlotOptions::default())
         .unwrap_err()
         .to_string();
     assert!(
         error.contains("several keys were tried; choose one with --x: max_batch, window"),
         "{error}"
     );
-    let error = drawn(FigureKind::Knee, folder.path(), &over("window"))
+    let error = draw_kind_of(FigureKind::Knee, folder.path(), &over("window"))
         .unwrap_err()
         .to_string();
     assert!(
         error.contains("--x window: is no key of knee.csv; there are policy.A.max_batch"),
         "{error}"
     );
-    let error = drawn(FigureKind::Goodput, folder.path(), &PlotOptions::default())
+    let error = draw_kind_of(FigureKind::Goodput, folder.path(), &PlotOptions::default())
         .unwrap_err()
         .to_string();
     assert!(error.contains("has no summary.csv"), "{error}");
     fs::remove_file(folder.path().join("knee.csv")).unwrap();
-    let error = drawn(FigureKind::Knee, folder.path(), &PlotOptions::default())
+    let error = draw_kind_of(FigureKind::Knee, folder.path(), &PlotOptions::default())
         .unwrap_err()
         .to_string();
     assert!(
         error.contains("there is no knee.csv with an answer; find-knee writes it"),
         "{error}"
     );
-    let canvas = drawn(
+    let canvas = draw_kind_of(
         FigureKind::HeatMap,
         folder.path(),
         &PlotOptions {
@@ -213,7 +215,7 @@ fn each_class_is_a_series() {
         by_class: true,
         ..PlotOptions::default()
     };
-    let error = drawn(FigureKind::LatencyRate, folder.path(), &by_class)
+    let error = draw_kind_of(FigureKind::LatencyRate, folder.path(), &by_class)
         .unwrap_err()
         .to_string();
     assert!(
@@ -239,7 +241,7 @@ fn each_class_is_a_series() {
         }
     }
     fs::write(folder.path().join("classes.csv"), rows.join("\n")).unwrap();
-    let canvas = drawn(FigureKind::LatencyRate, folder.path(), &by_class).unwrap();
+    let canvas = draw_kind_of(FigureKind::LatencyRate, folder.path(), &by_class).unwrap();
     let found = words(&canvas);
     for label in [
         "cellular, class=short",
@@ -270,7 +272,7 @@ fn each_class_is_a_series() {
         )
         .unwrap();
     }
-    let canvas = drawn(
+    let canvas = draw_kind_of(
         FigureKind::LatencyCdf,
         folder.path(),
         &PlotOptions {
