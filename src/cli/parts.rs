@@ -26,7 +26,7 @@ pub struct Parts {
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
 
-    /// As --resume, but compute nothing: if points are missing, end with exit code 3 and the shards to run again
+    /// Like --resume, but compute nothing: if points are missing, end with exit code 3 and the shards to run again
     #[arg(long, conflicts_with_all = ["plan", "shard"])]
     pub merge_only: bool,
 }

@@ -67,7 +67,7 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
     policies.iter().map(of_policy).collect()
 }
 
-/// Of a text, such as a scenario with all that decides its results.
+/// The hash of a text, such as a scenario with all that decides its results.
 pub fn hash(text: &str) -> String {
     format!("{:016x}", fnv1a(text.as_bytes()))
 }

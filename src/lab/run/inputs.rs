@@ -41,11 +41,11 @@ pub struct RunInputs<'s> {
     /// The model's cell types, then their operators if a policy runs those.
     pub steps: Vec<CellType>,
     origin: Origin,
-    /// The longest request of the trace, or that can be drawn.
+    /// The length of the longest request of the trace, or of the longest that can be drawn.
     longest: u32,
     /// Shared by the runs of a replication.
     shared: Mutex<Vec<Weak<Requests>>>,
-    /// Ends the drawing of requests.
+    /// Ends the drawing of requests when it is set.
     stop: &'s AtomicBool,
 }
 
@@ -54,7 +54,7 @@ pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
 enum Origin {
     Dataset {
         dataset: Dataset,
-        /// Of each class that has its own.
+        /// The dataset of each class that has its own.
         own: Vec<Option<Dataset>>,
         max_length: Option<u32>,
     },
@@ -64,18 +64,18 @@ enum Origin {
     },
 }
 
-/// In bytes, with its record in one run: measured with chains, more for trees.
+/// The bytes of a request in memory, with its record in one run: measured with chains; trees need more.
 const REQUEST: u128 = 100;
 
-/// How many requests stand for those of a stream.
+/// The number of requests that represent all, where a run forgets its requests.
 const SAMPLE: u32 = 100_000;
 
-/// In the log of a stream.
+/// The number of requests in the log of a run that forgets its requests.
 const LOGGED: u64 = 10_000;
 
-/// All that one run needs besides a backend.
+/// What one run needs in addition to a backend.
 pub struct Prepared<'a, R = FullRecord> {
-    /// Those of the run, or a sample of them if they are drawn as they arrive.
+    /// The requests of the run, or a sample of them if they are drawn as they arrive.
     pub requests: Arc<Requests>,
     pub source: Box<dyn RequestSource + 'a>,
     pub policy: Box<dyn Policy>,
@@ -84,7 +84,7 @@ pub struct Prepared<'a, R = FullRecord> {
 }
 
 impl<R: Recorder> Prepared<'_, R> {
-    /// Drives the run. The record is valid even if the run was stopped.
+    /// Runs the engine on a backend of the caller. The record is valid even if the run was stopped.
     pub fn serve(&mut self, backend: &mut dyn Backend, stop: &AtomicBool) -> Result<()> {
         engine::run(
             &mut *self.source,
@@ -139,7 +139,7 @@ impl<'s> RunInputs<'s> {
         RunInputs { stop, ..self }
     }
 
-    /// Of a policy; `None` without a source.
+    /// The cost table of a policy, or `None` if the scenario names no costs.
     pub fn costs(&self, policy: usize) -> Result<Option<&CostTable>> {
         self.scenario.policies[policy]
             .costs
@@ -175,7 +175,8 @@ impl<'s> RunInputs<'s> {
         Ok(requests)
     }
 
-    /// The requests that stand for all in checks and bounds: those of the first replication, of a stream the first of them.
+    /// The requests that represent all in checks and bounds: those of the first replication, or the first of them if they
+    /// are drawn as they arrive.
     pub fn sample(&self) -> Result<Arc<Requests>> {
         match (
             self.scenario.workload.load.drawn(),
@@ -364,7 +365,7 @@ impl<'s> RunInputs<'s> {
         Ok(Box::new(OpenLoop::of(supply, times)))
     }
 
-    /// Those of the trace under a load.
+    /// The arrival times of the trace under a load.
     fn arrivals(&self, load: LoadPoint) -> Result<Arc<[Nanos]>> {
         let (
             Origin::Trace { trace, .. },
@@ -578,7 +579,7 @@ impl Origin {
     }
 }
 
-/// Of the scenario's classes, if it has any.
+/// The distribution of requests over the scenario's classes, if it has any.
 fn shares(scenario: &Scenario) -> Option<WeightedIndex<f64>> {
     WeightedIndex::new(scenario.classes.iter().map(|class| class.share)).ok()
 }

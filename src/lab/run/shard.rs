@@ -9,7 +9,7 @@ use crate::base::shipped;
 use crate::lab::results::sweep_keys::{self, Swept};
 use crate::lab::scenario::{Load, PolicyEntry, Scenario};
 
-/// One of several, from 1: `2/7`.
+/// One of several shards, numbered from 1: `2/7`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: u32,
@@ -23,12 +23,12 @@ pub struct PlannedPoint {
     pub point: usize,
     pub scenario: String,
     pub policy: String,
-    /// Empty for a search.
+    /// The load; empty for a search.
     pub load: String,
     pub swept: Vec<Swept>,
-    /// From 1.
+    /// The number of the replication, from 1.
     pub replication: u32,
-    /// Estimated: the requests of its run, or of the first run of its search.
+    /// The estimated cost: the requests of its run, or of the first run of its search.
     pub cost: u64,
     pub finished: bool,
 }
@@ -62,7 +62,7 @@ impl PlannedPoint {
     }
 }
 
-/// Of a run, in requests. A line of a trace has about twenty bytes.
+/// The cost of a run, in requests. A line of a trace has about twenty bytes.
 pub(super) fn cost(scenario: &Scenario) -> u64 {
     match &scenario.workload.load {
         Load::Drawn { requests, .. } => *requests,

@@ -200,7 +200,7 @@ struct OnGpus {
     gpus: Gpus,
     workers: usize,
     precision: Precision,
-    /// The device whose model chooses persistent kernels.
+    /// The name of the GPU whose performance model chooses persistent kernels.
     wanted: Option<String>,
 }
 

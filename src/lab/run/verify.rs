@@ -61,10 +61,10 @@ pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut RandomSequence) -> 
     }
 }
 
-/// 2 GiB of host memory.
+/// The most numbers that are kept: 2 GiB of host memory.
 const MOST_KEPT: u64 = 1 << 29;
 
-/// As many as a device can keep, at least one. Listed networks keep all activations.
+/// The first requests whose results a device can keep, at least one. Listed networks keep all activations.
 pub fn kept(network: &Network, requests: &Requests, mut all: Vec<RequestId>) -> Vec<RequestId> {
     let Some(operators) = network.operators() else {
         return all;

@@ -10,7 +10,7 @@ use crate::base::units::{Nanos, Rate};
 use crate::core::policy::values::time_with_unit;
 use crate::core::workload::arrivals::{Process, Think, check_rate};
 
-/// The keys that each process has besides `process`.
+/// The keys that each process has in addition to `process`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum ArrivalSpec {
@@ -44,7 +44,7 @@ pub enum ArrivalSpec {
         steps: u32,
     },
     Offline {},
-    /// The times of a trace, scaled so that their mean rate is each of these.
+    /// The times of a trace, scaled to each of these mean rates.
     Trace {
         rates: Vec<Rate>,
     },
@@ -147,7 +147,7 @@ impl ArrivalSpec {
         }
     }
 
-    /// Empty for a process that sets its own rate, and for a closed loop.
+    /// The rates; empty for a process that sets its own rate, and for a closed loop.
     pub fn rates(&self) -> &[Rate] {
         match self {
             ArrivalSpec::Poisson { rates }
@@ -171,7 +171,7 @@ impl ArrivalSpec {
     }
 }
 
-/// Of the table of a process.
+/// The owner of the keys of a process.
 pub(super) fn owner(process: &str) -> Owner {
     Owner {
         prefix: "arrivals.".into(),

@@ -12,7 +12,7 @@ use super::costs::{CostFiles, PolicyCosts};
 use super::given::{self, Given, MOST_KEPT};
 use super::section::{Owner, Section, unknown};
 use super::source::Source;
-use super::sweep::{self, Axis, Choice};
+use super::sweep::{self, Choice, SweptKey};
 use super::{
     ArrivalSpec, ClassEntry, Input, Load, Output, PolicyEntry, Record, Scenario, Warmup, Workload,
 };
@@ -31,10 +31,10 @@ use crate::lab::results::sweep_keys::{self, distinct};
 const GENERATORS: &[&str] = &["constant:", "generator:", "complete-tree:"];
 /// File systems limit names to this many bytes.
 const MAX_FOLDER: usize = 255;
-/// Some are left for suffixes.
+/// The longest name of a policy or scenario, which leaves some bytes for suffixes.
 const MAX_NAME: usize = 200;
 
-/// One for each combination of the swept keys outside of policies.
+/// The scenarios of a file, one for each combination of the swept keys outside of policies.
 pub(super) fn scenarios(source: &Source, registry: &Registry) -> Result<Vec<Scenario>> {
     let mut root = source.parse()?;
     let axes = sweep::axes(source, &mut root)?;
@@ -49,7 +49,7 @@ pub(super) fn scenarios(source: &Source, registry: &Registry) -> Result<Vec<Scen
     Ok(scenarios)
 }
 
-/// For commands that run no sweeps.
+/// The only scenario of a file, for commands that run no sweeps.
 pub(super) fn scenario_alone(source: &Source, registry: &Registry) -> Result<Scenario> {
     match sweep::axes(source, &mut source.parse()?)?.first() {
         Some(axis) => Err(axis.refuse(
@@ -64,7 +64,7 @@ pub(super) fn scenario_alone(source: &Source, registry: &Registry) -> Result<Sce
 fn scenario(
     root: &Section<'_>,
     registry: &Registry,
-    axes: &[Axis<'_>],
+    axes: &[SweptKey<'_>],
     choices: &[Choice<'_, '_>],
     cost_files: &mut CostFiles,
 ) -> Result<Scenario> {
@@ -115,7 +115,7 @@ fn look(scenario: &Scenario) -> Result<(), String> {
         .map_err(|error| of("font", error))
 }
 
-/// Long sweeps make long names.
+/// Refuses names of folders that are too long, because long sweeps make long names.
 fn points_have_folders(scenario: &Scenario) -> Result<(), String> {
     for load in scenario.points() {
         for PolicyEntry { label, swept, .. } in &scenario.policies {
@@ -132,7 +132,7 @@ fn points_have_folders(scenario: &Scenario) -> Result<(), String> {
     Ok(())
 }
 
-/// Without its policies.
+/// Checks all of a scenario except its policies.
 fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<Scenario, String> {
     let Given {
         name,
@@ -151,7 +151,7 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
     if let (None, None, Some([first, ..])) =
         (&workload.dataset, &workload.trace, of_classes.as_deref())
     {
-        // No request has it, because each class has its own.
+        // No request uses it, because each class has its own.
         workload.dataset = Some((*first).clone());
     }
     let workload = self::workload(workload, arrivals.as_ref(), file)?;
@@ -220,7 +220,7 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
     Ok(scenario)
 }
 
-/// The rate that is nearest to another, the lower one of two. `None` for points that are no rates.
+/// The rate that is nearest to another, the lower one of two, or `None` if the points are not rates.
 fn nearest(rate: &str, points: &[String]) -> Option<String> {
     let rate: f64 = rate.parse().ok()?;
     let distance = |point: &String| point.parse().ok().map(|one: f64| (one - rate).abs());
@@ -232,7 +232,7 @@ fn nearest(rate: &str, points: &[String]) -> Option<String> {
         .map(|(_, point)| point.clone())
 }
 
-/// Refuses what a record cannot have.
+/// Refuses output that the kind of record cannot have.
 fn record(output: &Output, workload: &Workload, warmup: Warmup) -> Result<(), String> {
     let problem = match (output.record, &workload.load) {
         (Record::Full, _) if output.log_every.is_some() => {
@@ -411,7 +411,7 @@ fn classes(classes: &mut [ClassEntry], workload: &Workload, file: &Path) -> Resu
     }
 }
 
-/// A file, unless it is a generator.
+/// Finds the file of a dataset, unless it is a generator.
 fn find_dataset(key: &str, dataset: &mut Option<Input>, file: &Path) -> Result<(), String> {
     if dataset.as_ref().is_some_and(|given| {
         GENERATORS
@@ -504,12 +504,12 @@ fn find(given: &str, scenario: &Path) -> Result<PathBuf, String> {
     Err(format!("no such file: {}{built_in}", tried.join(", nor ")))
 }
 
-/// Each as often as its swept keys have combinations.
+/// Reads the policies, each once for each combination of its swept keys.
 fn policies(
     root: &Section<'_>,
     registry: &Registry,
     scenario: &Scenario,
-    axes: &[Axis<'_>],
+    axes: &[SweptKey<'_>],
     choices: &[Choice<'_, '_>],
     cost_files: &mut CostFiles,
 ) -> Result<Vec<PolicyEntry>> {
@@ -586,7 +586,7 @@ fn policy<'s>(
     let settings = section.parse(Spanned::new(span.clone(), own), |own| {
         registry.parse(&kind, own)
     })?;
-    let given::Policy {
+    let given::PolicyTable {
         label,
         mut costs,
         overhead,
@@ -595,7 +595,7 @@ fn policy<'s>(
     let checked = || {
         let label = label.unwrap_or(kind);
         folder_safe("label", &label)?;
-        // Such folders stand beside the result files.
+        // Such folders are next to the result files.
         let folder = folder_name(&label).to_lowercase();
         if [".csv", ".json", ".svg", ".png"]
             .iter()

@@ -1,4 +1,4 @@
-//! The tables of a scenario as they are written, before they are checked, and the values that serde cannot tell by itself.
+//! The tables of a scenario as they are written, before they are checked, and the values that serde cannot read by itself.
 //! `scenarios/reference.toml` shows all keys.
 
 use std::fmt::Display;
@@ -14,14 +14,14 @@ use crate::core::policy::values::time_with_unit;
 use crate::core::workload::arrivals::check_rate;
 use crate::core::workload::operator::Sizes;
 
-/// About a hundred bytes each in memory.
+/// The most requests of a run that forgets them.
 const MOST_STREAMED: u64 = 1_000_000_000_000_000;
-/// Requests of a run that keeps them.
+/// The most requests of a run that keeps them, each of which takes about a hundred bytes.
 pub const MOST_KEPT: u64 = 200_000_000;
-/// A larger number is probably a typing error.
+/// The most workers. A larger number is probably a typing error.
 pub const MAX_WORKERS: u32 = 65_535;
 
-/// Arrivals and policies are read by themselves.
+/// A scenario as it is written. Its arrivals and policies are read separately.
 pub type Given = Scenario<Workload, IgnoredAny, IgnoredAny>;
 
 #[derive(Deserialize)]
@@ -45,13 +45,13 @@ pub struct Workload {
     pub time_scale: Option<Vec<f64>>,
 }
 
-/// The keys of [`Policy`].
+/// The keys of [`PolicyTable`].
 pub const POLICY: &[&str] = &["kind", "label", "costs", "overhead"];
 
-/// The keys of every policy. The others belong to its kind.
+/// The keys that every policy has. The others belong to its kind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Policy {
+pub struct PolicyTable {
     #[serde(rename = "kind")]
     _kind: String,
     pub label: Option<String>,
@@ -64,7 +64,7 @@ pub fn one<T: From<u8>>() -> T {
     1.into()
 }
 
-/// From 1 to `MOST`.
+/// Reads a whole number from 1 to `MOST`.
 pub fn whole<'de, D: Deserializer<'de>, T: TryFrom<u32>, const MOST: u32>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -76,7 +76,7 @@ pub fn whole<'de, D: Deserializer<'de>, T: TryFrom<u32>, const MOST: u32>(
     number.ok_or_else(|| must_be(format_args!("a whole number from 1 to {MOST}"), &given))
 }
 
-/// From 1 to 10^15.
+/// Reads a whole number from 1 to 10^15.
 pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let given = Value::deserialize(deserializer)?;
     let number = given
@@ -90,7 +90,7 @@ pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, 
     })
 }
 
-/// One of several names. Other values are told them too.
+/// Reads one of several names. The error on other values lists them.
 pub fn choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -102,7 +102,7 @@ fn must_be<E: serde::de::Error>(what: impl Display, given: &Value) -> E {
     E::custom(format!("must be {what}, not {given}"))
 }
 
-/// A number, or a list of numbers.
+/// Reads and writes a number, or a list of numbers.
 pub mod one_or_list {
     use super::*;
 
@@ -147,7 +147,7 @@ pub mod positive_time {
     }
 }
 
-/// A rate, or the name of another point.
+/// Reads a rate, or the name of another point.
 pub fn point<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let given = Value::deserialize(deserializer)?;
     if let Some(name) = given.as_str() {

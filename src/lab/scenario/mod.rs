@@ -41,8 +41,8 @@ use crate::core::workload::operator::Sizes;
 use crate::lab::plot;
 use crate::lab::results::sweep_keys::{self, Swept};
 
-/// A checked scenario, ready to run. As JSON it has every key with its effective value. Before it is checked, it has other
-/// types of workloads, arrivals and policies.
+/// A checked scenario, ready to run. As JSON it has every key with its effective value. The type parameters are others
+/// before the check.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario<W = Workload, A = ArrivalSpec, P = PolicyEntry> {
@@ -67,10 +67,10 @@ pub struct Scenario<W = Workload, A = ArrivalSpec, P = PolicyEntry> {
     pub metrics: Metrics,
     #[serde(default)]
     pub output: Output,
-    /// At least one.
+    /// The policies, of which there is at least one.
     #[serde(rename = "policy")]
     pub policies: Vec<P>,
-    /// It was taken out before; here it is known.
+    /// The key is known here, but the sweep was read and removed before.
     #[serde(rename = "sweep", skip_serializing)]
     pub(crate) _sweep: Option<IgnoredAny>,
 }
@@ -140,7 +140,7 @@ impl Load {
     }
 }
 
-/// Its text names the folder of results.
+/// A load under which each policy runs. Its text names the folder of results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LoadPoint {
     /// Requests at this rate: `1000`.
@@ -192,8 +192,8 @@ pub struct Device {
     /// A record of a real device's noise, for simulations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noise: Option<Input>,
-    /// The most requests in the system; further ones are rejected. `None`: no limit in simulations, a default in real
-    /// runs.
+    /// The most requests in the system; further ones are rejected. `None` means no limit in simulations, and a default
+    /// limit in real runs.
     #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>")]
     pub max_waiting: Option<u32>,
     /// The tokens whose keys and values fit on a worker, for language models. `None`: by the data sheet.
@@ -246,7 +246,7 @@ impl fmt::Display for Warmup {
 pub struct Output {
     #[serde(deserialize_with = "given::choice", skip_serializing_if = "is_default")]
     pub record: Record,
-    /// With a streamed record: each request whose number is a multiple is logged.
+    /// The interval of logged requests of a streamed record: those whose number is a multiple of it are logged.
     #[serde(
         deserialize_with = "given::count",
         skip_serializing_if = "Option::is_none"
@@ -259,7 +259,7 @@ pub struct Output {
     /// A timeline for trace viewers.
     pub timeline: bool,
     pub plots: Vec<plot::FigureKind>,
-    /// The point (see [`Scenario::points`]) of figures that show only one. Another rate stands for the nearest.
+    /// The point (see [`Scenario::points`]) of figures that show only one. Another rate means the nearest one.
     #[serde(deserialize_with = "given::point")]
     pub plot_point: Option<String>,
     pub title: Option<String>,
@@ -297,10 +297,10 @@ pub struct ClassEntry {
     /// The latency objective, instead of [`Metrics::slo`].
     #[serde(default, with = "given::positive_time")]
     pub slo: Option<Nanos>,
-    /// For policies: a higher one is more urgent.
+    /// The priority for policies: a higher one is more urgent.
     #[serde(default)]
     pub priority: i32,
-    /// For policies, from the arrival.
+    /// The deadline for policies, counted from the arrival.
     #[serde(default, with = "given::positive_time")]
     pub deadline: Option<Nanos>,
     /// Where its shapes are drawn from, instead of the workload's dataset.
@@ -327,7 +327,7 @@ impl ClassEntry {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyEntry {
-    /// As the scenario names it, maybe an alias.
+    /// The kind as the scenario names it, maybe by an alias.
     pub kind: &'static str,
     /// Unique; names its line in figures and, through `folder_name`, its folder.
     pub label: String,
@@ -337,7 +337,7 @@ pub struct PolicyEntry {
     pub swept: Vec<Swept>,
     /// The costs by its own table, or by the device's. [`Scenario::set_costs`] replaces them.
     pub costs: PolicyCosts,
-    /// Its own overhead, with the scenario's as defaults.
+    /// Its own overhead, with the scenario's as default.
     pub overhead: Overhead,
     /// The keys of its kind.
     #[serde(flatten)]
@@ -355,9 +355,9 @@ impl PolicyEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Input {
-    /// As written in the scenario.
+    /// The text in the scenario.
     pub given: String,
-    /// Where it was found, if it is a file.
+    /// The path where it was found, if it is a file.
     #[serde(skip)]
     found: Option<PathBuf>,
 }
@@ -434,7 +434,7 @@ impl Scenario {
         while let Some(value) = values.pop() {
             match value {
                 toml::Value::String(text) => {
-                    // As `costs.csv` or `dnn:network.csv`.
+                    // The text may be `costs.csv` or `dnn:network.csv`.
                     let kind = |given: &str| {
                         text.strip_suffix(given)
                             .filter(|kind| kind.is_empty() || kind.ends_with(':'))
@@ -468,7 +468,7 @@ impl Scenario {
         check::scenario_alone(&source::Source::new(file, text, overrides, &[])?, registry)
     }
 
-    /// In order.
+    /// The loads, in the order of the file.
     pub fn points(&self) -> Vec<LoadPoint> {
         match (&self.arrivals, &self.workload.load) {
             (Some(arrivals), _) => arrivals.points(),

@@ -1,22 +1,22 @@
-//! `scenarios/reference.toml` and `reference-llm.toml` as data: what `batchlab policies` and `batchlab schema` say of each
-//! key. A test holds them to the keys and defaults that the code has.
+//! `scenarios/reference.toml` and `reference-llm.toml` as data: what `batchlab policies` and `batchlab schema` print for each
+//! key. A test compares them with the keys and defaults of the code.
 
 use serde_json::{Value, json};
 
 /// A line `key = value` or, for keys without a default, `# key = value`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Key {
-    /// `device`, `policy padded`; empty at the top.
+pub struct ReferenceKey {
+    /// The table, such as `device` or `policy padded`; empty at the top.
     pub table: String,
     pub name: &'static str,
-    /// An example, or the default.
+    /// The default, or an example.
     pub value: Value,
     has_default: bool,
     pub about: String,
 }
 
 pub struct Reference {
-    pub keys: Vec<Key>,
+    pub keys: Vec<ReferenceKey>,
     /// Each table's name and the comment before it.
     pub tables: Vec<(String, String)>,
 }
@@ -50,7 +50,7 @@ impl Reference {
                 }
                 if !found.of(&table).any(|other| other.name == key) {
                     let about = comment.join(" ");
-                    found.keys.push(Key {
+                    found.keys.push(ReferenceKey {
                         table: table.clone(),
                         name: key,
                         value,
@@ -77,11 +77,11 @@ impl Reference {
         found
     }
 
-    pub fn of<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a Key> {
+    pub fn of<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a ReferenceKey> {
         self.keys.iter().filter(move |key| key.table == table)
     }
 
-    /// Of a policy's key; empty for a policy that another crate adds.
+    /// The description of a policy's key; empty for a policy that another crate adds.
     pub fn about(&self, kind: &str, name: &str) -> &str {
         let key = self
             .keys
@@ -100,7 +100,7 @@ impl Reference {
     }
 }
 
-impl Key {
+impl ReferenceKey {
     pub fn default(&self) -> Option<&Value> {
         Some(&self.value).filter(|_| self.has_default && !self.about.contains("Required"))
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use toml::de::{DeTable, Error};
 
 use super::given::{Given, POLICY};
-use super::reference::{Key, Reference};
+use super::reference::{Reference, ReferenceKey};
 use super::section::Owner;
 use crate::core::policy::registry::Registry;
 use crate::core::workload::arrivals::PROCESSES;
@@ -92,7 +92,7 @@ fn described(mut schema: Value, about: &str, default: Option<&Value>) -> Value {
     schema
 }
 
-fn of_section(key: &Key) -> Value {
+fn of_section(key: &ReferenceKey) -> Value {
     let others = "name = 's'\npolicy = []\nworkload.model = 'lstm'";
     let read =
         |text: &str| toml::from_str::<Given>(&format!("{others}\n{}.{text}", key.table)).map(drop);

@@ -9,26 +9,26 @@ use super::source::{Source, Span, shown};
 use crate::base::error::{Error, Result, nearest};
 use crate::core::workload::model;
 
-/// A table, and how messages speak of it.
+/// A table, and how messages name it.
 pub(super) struct Section<'s> {
     pub source: &'s Source,
     pub owner: Owner,
     pub table: Spanned<DeTable<'s>>,
 }
 
-/// Whose keys they are, for messages.
+/// The owner of keys, for messages.
 #[derive(Default)]
 pub(super) struct Owner {
-    /// Before each key: `arrivals.`, `policy[1] (padded): `.
+    /// The text before each key: `arrivals.`, `policy[1] (padded): `.
     pub prefix: String,
-    /// Such as ` of the process "gamma"`.
+    /// The text after "unknown key", such as ` of the process "gamma"`.
     pub of: String,
-    /// Keys that stand in the table beside those that serde knows of.
+    /// Keys that the table has in addition to those that serde knows.
     pub shared: &'static [&'static str],
 }
 
-/// Where a key and its value stand, with the key in full: `rates[1]`, `max_batch.decoder`.
-struct Place {
+/// The place of a key and of its value, with the full key: `rates[1]`, `max_batch.decoder`.
+struct KeyPlace {
     key: String,
     name: Span,
     value: Span,
@@ -58,12 +58,12 @@ impl<'s> Section<'s> {
         }
     }
 
-    /// Parts of the table, with the places that they have in it.
+    /// Reads parts of the table, with the places that they have in it.
     pub fn read<T: Deserialize<'s>>(&self, table: Spanned<DeTable<'s>>) -> Result<T> {
         self.parse(table, |table| T::deserialize(Deserializer::from(table)))
     }
 
-    /// As [`Section::read`]. Serde tells of one mistake; without its key it tells of the next.
+    /// Reads a table as [`Section::read`] does. Serde reports one mistake; without its key it reports the next.
     pub fn parse<T>(
         &self,
         mut table: Spanned<DeTable<'s>>,
@@ -113,7 +113,7 @@ impl<'s> Section<'s> {
     /// An error at the key with which the problem begins, or at the table that lacks the key.
     pub fn refuse(&self, problem: &str) -> Error {
         let key = problem.split_once(": ").map_or("", |(key, _)| key);
-        let leads = |place: &Place| {
+        let leads = |place: &KeyPlace| {
             key.strip_prefix(&place.key)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
@@ -127,8 +127,8 @@ impl<'s> Section<'s> {
             .error(span, format!("{}{problem}", self.owner.prefix))
     }
 
-    /// Outer ones first.
-    fn places(&self) -> Vec<Place> {
+    /// The places of all keys, outer ones first.
+    fn places(&self) -> Vec<KeyPlace> {
         let mut places = Vec::new();
         for (name, value) in self.table.get_ref() {
             visit(name.get_ref().to_string(), name.span(), value, &mut places);
@@ -157,8 +157,8 @@ fn cut(table: &mut DeTable<'_>, span: &Span) -> bool {
     key.is_some_and(|key| table.remove(key.as_str()).is_some())
 }
 
-fn visit(key: String, name: Span, value: &Spanned<DeValue<'_>>, places: &mut Vec<Place>) {
-    places.push(Place {
+fn visit(key: String, name: Span, value: &Spanned<DeValue<'_>>, places: &mut Vec<KeyPlace>) {
+    places.push(KeyPlace {
         key: key.clone(),
         name,
         value: value.span(),
@@ -268,7 +268,7 @@ impl Owner {
         }
     }
 
-    /// Another table of the scenario that has a key.
+    /// Names another table of the scenario that has the key.
     fn belongs(&self, name: &str) -> String {
         let keys = Reference::read().keys;
         let others = keys
@@ -292,7 +292,7 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     )
 }
 
-/// The key, and those that are known.
+/// The unknown key in a message, and the known ones.
 fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     if let Some((name, known)) = message
         .strip_prefix("unknown field `")
@@ -300,7 +300,7 @@ fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     {
         return Some((name, quoted(known)));
     }
-    // So it is told of a variant's table.
+    // Serde reports an unknown key in a variant's table in this way.
     let (names, known) = message
         .strip_prefix("unexpected keys in table: ")?
         .split_once(", available keys: ")?;

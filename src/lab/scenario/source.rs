@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::sweep;
 use crate::base::error::{Error, Result};
 
-/// In bytes from the start of the document.
+/// A range of bytes from the start of the document.
 pub(super) type Span = Range<usize>;
 
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Source {
         }
     }
 
-    /// With the overrides applied.
+    /// Parses the file and applies the overrides.
     pub fn parse(&self) -> Result<DeTable<'_>> {
         let table = DeTable::parse(&self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
@@ -233,7 +233,7 @@ impl Override {
     }
 }
 
-/// By index, else by label or name, else by kind.
+/// Finds an item by its index, else by its label or name, else by its kind.
 pub(super) fn find_item(items: &[Spanned<DeValue<'_>>], chosen: &str) -> Result<usize, String> {
     if let Some(index) = chosen.parse().ok().filter(|index| *index < items.len()) {
         return Ok(index);

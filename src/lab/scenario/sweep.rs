@@ -9,20 +9,20 @@ use crate::base::files::folder_name;
 use crate::lab::results::sweep_keys::Swept;
 
 /// A swept key and its values.
-pub(super) struct Axis<'s> {
+pub(super) struct SweptKey<'s> {
     key: String,
-    /// The place of the policy, if the key is one of a policy.
+    /// The index of the policy, if the key is one of a policy.
     policy: Option<usize>,
-    /// From the root, or from the policy's table.
+    /// The path from the root, or from the policy's table.
     path: Vec<String>,
     span: Span,
     values: Vec<Spanned<DeValue<'s>>>,
 }
 
-pub(super) type Choice<'a, 's> = (&'a Axis<'s>, &'a Spanned<DeValue<'s>>);
+pub(super) type Choice<'a, 's> = (&'a SweptKey<'s>, &'a Spanned<DeValue<'s>>);
 
 /// Takes the table out of the root. A key of `--sweep` replaces that of the table.
-pub(super) fn axes<'s>(source: &'s Source, root: &mut DeTable<'s>) -> Result<Vec<Axis<'s>>> {
+pub(super) fn axes<'s>(source: &'s Source, root: &mut DeTable<'s>) -> Result<Vec<SweptKey<'s>>> {
     let mut lists = Vec::new();
     if let Some(sweep) = root.remove("sweep") {
         let span = sweep.span();
@@ -42,10 +42,10 @@ pub(super) fn axes<'s>(source: &'s Source, root: &mut DeTable<'s>) -> Result<Vec
         lists.retain(|(path, ..)| *path != given.path);
         lists.push((given.path.clone(), given.span(), given.values().collect()));
     }
-    let mut axes: Vec<Axis<'s>> = Vec::new();
+    let mut axes: Vec<SweptKey<'s>> = Vec::new();
     for list in lists {
         let axis = axis(source, root, list)?;
-        let concerns = |other: &&Axis<'_>| {
+        let concerns = |other: &&SweptKey<'_>| {
             other.policy == axis.policy
                 && (other.path.starts_with(&axis.path) || axis.path.starts_with(&other.path))
         };
@@ -101,7 +101,7 @@ fn axis<'s>(
     source: &Source,
     root: &DeTable<'_>,
     (path, span, values): List<'s>,
-) -> Result<Axis<'s>> {
+) -> Result<SweptKey<'s>> {
     let quoted = |part: &String| {
         if part.contains(['.', '=']) {
             format!("\"{part}\"")
@@ -110,7 +110,7 @@ fn axis<'s>(
         }
     };
     let key = path.iter().map(quoted).collect::<Vec<_>>().join(".");
-    let mut axis = Axis {
+    let mut axis = SweptKey {
         key,
         policy: None,
         path,
@@ -152,7 +152,7 @@ fn axis<'s>(
     Err(axis.refuse(source, &problem))
 }
 
-impl Axis<'_> {
+impl SweptKey<'_> {
     pub fn refuse(&self, source: &Source, problem: &str) -> Error {
         source.error(self.span.clone(), format!("sweep: {}: {problem}", self.key))
     }
@@ -160,7 +160,7 @@ impl Axis<'_> {
 
 /// The combinations of the keys of a policy, or of those outside of policies. The last key varies fastest.
 pub(super) fn product<'a, 's>(
-    axes: &'a [Axis<'s>],
+    axes: &'a [SweptKey<'s>],
     policy: Option<usize>,
 ) -> Vec<Vec<Choice<'a, 's>>> {
     axes.iter()
@@ -193,14 +193,14 @@ pub(super) fn apply<'s>(
     })
 }
 
-/// As results name them.
+/// The keys and values of these choices, as results name them.
 pub(super) fn swept<'a, 's: 'a>(choices: impl Iterator<Item = &'a Choice<'a, 's>>) -> Vec<Swept> {
     choices
         .map(|(axis, value)| (axis.key.clone(), written(value.get_ref())))
         .collect()
 }
 
-/// A value in columns and in names of folders.
+/// The text of a value in columns and in names of folders.
 pub(super) fn written(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => text.to_string(),
