@@ -181,7 +181,7 @@ fn text(rows: &[Row]) -> String {
     text
 }
 
-/// A line for a ledger, with the term that causes most of the gap.
+/// The table of a ledger, with the term that causes most of the gap.
 fn ledger_text(ledger: &Ledger) -> String {
     let mut lines = vec![
         ["latency, ms", "mean", "", "p50", "", "p99", ""]

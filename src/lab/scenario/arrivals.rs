@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::LoadPoint;
-use super::given::choice;
 use super::section::{Owner, needed};
+use super::tables::choice;
 use crate::base::units::{Nanos, Rate};
 use crate::core::policy::values::time_with_unit;
 use crate::core::workload::arrivals::{Process, Think, check_rate};

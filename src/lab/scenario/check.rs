@@ -9,10 +9,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::arrivals;
 use super::costs::{CostFiles, PolicyCosts};
-use super::given::{self, Given, MOST_KEPT};
 use super::section::{Owner, Section, unknown};
 use super::source::Source;
 use super::sweep::{self, Choice, SweptKey};
+use super::tables::{self, Given, MOST_KEPT};
 use super::{
     ArrivalSpec, ClassEntry, Input, Load, Output, PolicyEntry, Record, Scenario, Warmup, Workload,
 };
@@ -288,7 +288,7 @@ fn folder_safe(key: &str, text: &str) -> Result<(), String> {
 }
 
 fn workload(
-    given: given::Workload,
+    given: tables::Workload,
     arrivals: Option<&ArrivalSpec>,
     file: &Path,
 ) -> Result<Workload, String> {
@@ -312,11 +312,11 @@ fn workload(
 }
 
 fn load(
-    given: given::Workload,
+    given: tables::Workload,
     arrivals: Option<&ArrivalSpec>,
     file: &Path,
 ) -> Result<Load, String> {
-    let given::Workload {
+    let tables::Workload {
         mut dataset,
         requests,
         max_length,
@@ -565,11 +565,11 @@ fn policy<'s>(
     scenario: &Scenario,
     cost_files: &mut CostFiles,
 ) -> Result<PolicyEntry> {
-    section.owner.shared = given::POLICY;
+    section.owner.shared = tables::POLICY;
     let span = section.table.span();
     let keys = section.table.get_ref().clone().into_iter();
     let (shared, own): (DeTable<'s>, DeTable<'s>) =
-        keys.partition(|(key, _)| given::POLICY.contains(&key.get_ref().as_ref()));
+        keys.partition(|(key, _)| tables::POLICY.contains(&key.get_ref().as_ref()));
     let known: Vec<&str> = registry.kinds().collect();
     let Some(kind) = shared.get("kind") else {
         return Err(section.refuse(&format!("kind: missing; one of {}", known.join(", "))));
@@ -586,7 +586,7 @@ fn policy<'s>(
     let settings = section.parse(Spanned::new(span.clone(), own), |own| {
         registry.parse(&kind, own)
     })?;
-    let given::PolicyTable {
+    let tables::PolicyTable {
         label,
         mut costs,
         overhead,

@@ -4,13 +4,13 @@
 mod arrivals;
 mod check;
 pub mod costs;
-mod given;
+mod json;
 pub mod reference;
-mod resolved;
 pub mod schema;
 mod section;
 mod source;
 mod sweep;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -48,7 +48,7 @@ use crate::lab::results::sweep_keys::{self, Swept};
 pub struct Scenario<W = Workload, A = ArrivalSpec, P = PolicyEntry> {
     /// Names the folder of its results.
     pub name: String,
-    #[serde(default = "given::one")]
+    #[serde(default = "tables::one")]
     pub seed: u64,
     #[serde(skip)]
     pub file: PathBuf,
@@ -125,7 +125,7 @@ pub enum Load {
     Trace {
         trace: Input,
         /// Factors on each arrival time: 0.5 doubles the load.
-        #[serde(serialize_with = "given::one_or_list::serialize")]
+        #[serde(serialize_with = "tables::one_or_list::serialize")]
         time_scale: Vec<f64>,
     },
 }
@@ -134,7 +134,7 @@ impl Load {
     /// The number of requests that are drawn, at most that of a full record; `None` for a trace.
     pub fn drawn(&self) -> Option<u32> {
         match self {
-            Load::Drawn { requests, .. } => Some((*requests).min(given::MOST_KEPT) as u32),
+            Load::Drawn { requests, .. } => Some((*requests).min(tables::MOST_KEPT) as u32),
             Load::Trace { .. } => None,
         }
     }
@@ -181,7 +181,7 @@ impl fmt::Display for LoadPoint {
 #[serde(default, deny_unknown_fields)]
 pub struct Device {
     #[default = 1]
-    #[serde(deserialize_with = "given::whole::<_, _, { given::MAX_WORKERS }>")]
+    #[serde(deserialize_with = "tables::whole::<_, _, { tables::MAX_WORKERS }>")]
     pub workers: usize,
     /// The simulator's cost table; real runs need none.
     pub costs: Option<Input>,
@@ -194,18 +194,21 @@ pub struct Device {
     pub noise: Option<Input>,
     /// The most requests in the system; further ones are rejected. `None` means no limit in simulations, and a default
     /// limit in real runs.
-    #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>")]
+    #[serde(deserialize_with = "tables::whole::<_, _, { u32::MAX }>")]
     pub max_waiting: Option<u32>,
     /// The tokens whose keys and values fit on a worker, for language models. `None`: by the data sheet.
     #[serde(
-        deserialize_with = "given::whole::<_, _, { u32::MAX }>",
+        deserialize_with = "tables::whole::<_, _, { u32::MAX }>",
         skip_serializing_if = "Option::is_none"
     )]
     pub kv_tokens: Option<u32>,
-    #[serde(deserialize_with = "given::choice")]
+    #[serde(deserialize_with = "tables::choice")]
     pub precision: Precision,
     /// The longest time of a task on a GPU; `None` for the backend's limit.
-    #[serde(with = "given::positive_time", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "tables::positive_time",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub task_limit: Option<Nanos>,
 }
 
@@ -213,10 +216,10 @@ pub struct Device {
 #[serde(default, deny_unknown_fields)]
 pub struct Metrics {
     /// The latency objective.
-    #[serde(with = "given::positive_time")]
+    #[serde(with = "tables::positive_time")]
     pub slo: Option<Nanos>,
     /// The quantile of requests that must meet it.
-    #[serde(deserialize_with = "given::choice")]
+    #[serde(deserialize_with = "tables::choice")]
     pub quantile: Quantile,
     /// The requests at the start that do not count.
     pub warmup: Warmup,
@@ -244,11 +247,14 @@ impl fmt::Display for Warmup {
 #[derive(Clone, Debug, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Output {
-    #[serde(deserialize_with = "given::choice", skip_serializing_if = "is_default")]
+    #[serde(
+        deserialize_with = "tables::choice",
+        skip_serializing_if = "is_default"
+    )]
     pub record: Record,
     /// The interval of logged requests of a streamed record: those whose number is a multiple of it are logged.
     #[serde(
-        deserialize_with = "given::count",
+        deserialize_with = "tables::count",
         skip_serializing_if = "Option::is_none"
     )]
     pub log_every: Option<u64>,
@@ -260,7 +266,7 @@ pub struct Output {
     pub timeline: bool,
     pub plots: Vec<plot::FigureKind>,
     /// The point (see [`Scenario::points`]) of figures that show only one. Another rate means the nearest one.
-    #[serde(deserialize_with = "given::point")]
+    #[serde(deserialize_with = "tables::point")]
     pub plot_point: Option<String>,
     pub title: Option<String>,
     /// How figures look.
@@ -292,16 +298,16 @@ pub enum Record {
 pub struct ClassEntry {
     pub name: String,
     /// Its part of the requests, where these are drawn, or where the trace does not say: relative to the other shares.
-    #[serde(default = "given::one")]
+    #[serde(default = "tables::one")]
     pub share: f64,
     /// The latency objective, instead of [`Metrics::slo`].
-    #[serde(default, with = "given::positive_time")]
+    #[serde(default, with = "tables::positive_time")]
     pub slo: Option<Nanos>,
     /// The priority for policies: a higher one is more urgent.
     #[serde(default)]
     pub priority: i32,
     /// The deadline for policies, counted from the arrival.
-    #[serde(default, with = "given::positive_time")]
+    #[serde(default, with = "tables::positive_time")]
     pub deadline: Option<Nanos>,
     /// Where its shapes are drawn from, instead of the workload's dataset.
     pub dataset: Option<Input>,

@@ -7,9 +7,9 @@ use clap::ValueEnum as _;
 use serde_json::{Map, Value, json};
 use toml::de::{DeTable, Error};
 
-use super::given::{Given, POLICY};
 use super::reference::{Reference, ReferenceKey};
 use super::section::Owner;
+use super::tables::{Given, POLICY};
 use crate::core::policy::registry::Registry;
 use crate::core::workload::arrivals::PROCESSES;
 use crate::lab::plot::FigureKind;
