@@ -1,22 +1,23 @@
-//! Classes of requests: tenants, models or urgencies. Policies see them, and results tell them apart.
+//! Classes of requests: tenants, models or urgencies. Policies see them, and results list each class.
 
 use std::sync::Arc;
 
 use crate::base::units::{Nanos, RequestId};
 
+/// Requests with an objective of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
     pub name: Arc<str>,
     /// The objective for the latency.
     pub slo: Option<Nanos>,
-    /// A higher one is more urgent.
+    /// The priority; a higher one is more urgent.
     pub priority: i32,
-    /// From the arrival. Only policies drop late requests.
+    /// The time after its arrival by which a request should end. Only policies drop late requests.
     pub deadline: Option<Nanos>,
 }
 
 impl Class {
-    /// Without an objective, a priority or a deadline.
+    /// A class without an objective, a priority or a deadline.
     pub fn new(name: Arc<str>) -> Class {
         Class {
             name,
@@ -27,7 +28,7 @@ impl Class {
     }
 }
 
-/// The classes of a run, and the place in them of each request's.
+/// The classes of a run, and the class of each request as its place in their list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classes {
     pub all: Vec<Class>,

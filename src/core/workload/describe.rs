@@ -1,4 +1,4 @@
-//! Statistics of a trace's arrivals and lengths.
+//! The statistics of a trace's arrivals and lengths.
 
 use serde::Serialize;
 
@@ -10,9 +10,9 @@ use crate::base::units::Nanos;
 pub struct Description {
     pub requests: usize,
     pub span_s: f64,
-    /// Gaps per second of the span; none if all requests arrive at once.
+    /// The gaps per second of the span; `None` if all requests arrive at once.
     pub rate_rps: Option<f64>,
-    /// Standard deviation over mean of the gaps; none if all requests arrive at once.
+    /// The standard deviation of the gaps over their mean; `None` if all requests arrive at once.
     pub gap_cv: Option<f64>,
     pub peak: Option<Peak>,
     pub kinds: Vec<KindCount>,
@@ -53,8 +53,8 @@ pub struct Bin {
 }
 
 impl Description {
-    /// By default the peak is that of a second; in a span below ten seconds, of the longest of 100 ms, 10 ms … that
-    /// fits ten times.
+    /// Describes a trace. By default the window of the peak is a second; in a span below ten seconds it is the longest of
+    /// 100 ms, 10 ms … that fits ten times.
     pub fn of(trace: &Trace, window: Option<Nanos>) -> Description {
         let span = match &trace.arrivals[..] {
             [first, .., last] => *last - *first,
@@ -85,12 +85,14 @@ impl Description {
     }
 }
 
+/// The coefficient of variation of the gaps.
 fn gap_cv(arrivals: &[Nanos]) -> Option<f64> {
     let gaps = || arrivals.windows(2).map(|pair| (pair[1] - pair[0]).0 as f64);
     let (mean, sd) = mean_and_sd(gaps())?;
-    (mean > 0.0).then_some(sd / mean)
+    if mean > 0.0 { Some(sd / mean) } else { None }
 }
 
+/// The most requests in a window of this length, as a rate.
 fn peak(arrivals: &[Nanos], window: Nanos, mean_rate: f64) -> Peak {
     let mut end = 0;
     let mut most = 0;
@@ -111,6 +113,7 @@ fn peak(arrivals: &[Nanos], window: Nanos, mean_rate: f64) -> Peak {
     }
 }
 
+/// The number of requests of each kind, the most frequent first.
 fn kinds(shapes: &[Shape]) -> Vec<KindCount> {
     let mut kinds: Vec<KindCount> = Vec::new();
     for shape in shapes {
@@ -203,11 +206,12 @@ impl Lengths {
     }
 }
 
+/// The edges from the root to the deepest leaf.
 pub fn height(tree: &Tree) -> u32 {
     tree.heights().0.into_iter().max().unwrap_or(0)
 }
 
-/// Of a population; `None` without values.
+/// The mean and the standard deviation of a population; `None` without values.
 pub fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
     let n = values.clone().count() as f64;
     if n == 0.0 {
@@ -218,7 +222,7 @@ pub fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f6
     Some((mean, variance.sqrt()))
 }
 
-/// In bins of one width, or in widths that grow if most lengths would lie in the first.
+/// Counts ascending lengths in bins of one width, or of growing widths if most lengths would lie in the first bin.
 fn histogram(lengths: &[u32]) -> Vec<Bin> {
     const MOST_BINS: u32 = 20;
     let Some(&longest) = lengths.last() else {
@@ -239,15 +243,19 @@ fn histogram(lengths: &[u32]) -> Vec<Bin> {
             .map(|bin| bin.saturating_mul(width))
             .collect()
     };
-    let (mut rest, mut before) = (lengths, 0);
-    let bin = |to: u32| {
-        let (from, count) = (before + 1, rest.partition_point(|length| *length <= to));
-        (rest, before) = (&rest[count..], to);
-        Bin { from, to, count }
-    };
-    ends.into_iter().map(bin).collect()
+    let mut bins = Vec::with_capacity(ends.len());
+    let mut rest = lengths;
+    let mut from = 1;
+    for to in ends {
+        let count = rest.partition_point(|length| *length <= to);
+        bins.push(Bin { from, to, count });
+        rest = &rest[count..];
+        from = to.saturating_add(1);
+    }
+    bins
 }
 
+/// The widths 1, 2, 5, 10, 20, 50 and so on.
 fn round_widths() -> impl Iterator<Item = u32> {
     (0..9).flat_map(|power| [1, 2, 5].map(|digit| digit * 10u32.pow(power)))
 }

@@ -15,28 +15,29 @@ use crate::base::units::{Nanos, RequestId};
 
 /// Draws the shapes and classes of a run in the order of arrival.
 pub struct Draws<'a> {
+    /// The dataset of all requests.
     pub shapes: (Sampler<'a>, RandomSequence),
-    /// By class; `None` for a class without a dataset of its own.
+    /// The dataset of each class; `None` for a class without one of its own.
     pub own: Vec<Option<(Sampler<'a>, RandomSequence)>>,
     /// The shares of the classes; `None` without classes.
     pub classes: Option<(WeightedIndex<f64>, RandomSequence)>,
 }
 
 impl Draws<'_> {
-    /// The class is 0 without classes.
+    /// Draws the shape and the class of the next request. The class is 0 without classes.
     #[inline]
     pub fn draw(&mut self) -> (Shape, u16) {
-        let class = self
-            .classes
-            .as_mut()
-            .map_or(0, |(shares, stream)| shares.sample(stream));
-        // Drawn for every request, so that classes with datasets of their own shift no shape.
-        let shape = self.shapes.0.draw(&mut self.shapes.1);
-        let own = self.own.get_mut(class).and_then(Option::as_mut);
-        (
-            own.map_or(shape, |(sampler, stream)| sampler.draw(stream)),
-            class as u16,
-        )
+        let class = match &mut self.classes {
+            None => 0,
+            Some((shares, random)) => shares.sample(random),
+        };
+        // A shape is drawn for every request, so that classes with datasets of their own shift no other.
+        let (sampler, random) = &mut self.shapes;
+        let mut shape = sampler.draw(random);
+        if let Some(Some((sampler, random))) = self.own.get_mut(class) {
+            shape = sampler.draw(random);
+        }
+        (shape, class as u16)
     }
 }
 
@@ -44,7 +45,7 @@ impl Draws<'_> {
 pub struct Drawn<'a> {
     draws: Draws<'a>,
     model: &'a Model,
-    /// Knows the graphs of the shapes that lasting samplers draw.
+    /// The unfolder that keeps the graphs of the shapes, if samplers draw the same shapes again.
     unfolder: Unfolder<'a>,
     lasting: bool,
     classes: Vec<Class>,
@@ -55,7 +56,7 @@ pub struct Drawn<'a> {
 }
 
 impl<'a> Drawn<'a> {
-    /// The model takes all shapes that can be drawn.
+    /// Requests of a model that takes all shapes that can be drawn.
     pub fn new(draws: Draws<'a>, model: &'a Model, classes: Vec<Class>, count: u64) -> Drawn<'a> {
         let lasting = draws
             .own
@@ -63,7 +64,6 @@ impl<'a> Drawn<'a> {
             .flatten()
             .chain([&draws.shapes])
             .all(|(sampler, _)| sampler.is_lasting());
-        let (shape, graph) = (Shape::Fixed, CellGraph::chains([]));
         Drawn {
             draws,
             model,
@@ -72,8 +72,8 @@ impl<'a> Drawn<'a> {
             classes,
             next: 0,
             count,
-            shape,
-            graph,
+            shape: Shape::Fixed,
+            graph: CellGraph::chains([]),
         }
     }
 }
@@ -90,10 +90,8 @@ impl RequestSupply for Drawn<'_> {
         } else {
             Unfolder::new(self.model).unfold(&shape)
         };
-        (self.shape, self.graph) = (
-            shape,
-            graph.expect("the model takes all shapes that can be drawn"),
-        );
+        self.shape = shape;
+        self.graph = graph.expect("the model takes all shapes that can be drawn");
         let id = RequestId(self.next);
         self.next += 1;
         Request::new(

@@ -17,7 +17,7 @@ pub enum Generator {
     /// Prompts and outputs, which may also become one length.
     Conversations(fn() -> Shares<(u32, u32)>),
     Trees,
-    /// Those of the model's file.
+    /// The graphs of the model's file.
     Graphs,
 }
 
@@ -35,6 +35,7 @@ pub const GENERATORS: [(&str, Generator); 8] = [
     ("sharegpt", Generator::Conversations(sharegpt)),
 ];
 
+/// Values with their shares, or weights.
 pub type Shares<T> = Vec<(T, f64)>;
 
 /// No run draws enough requests to see smaller shares.
@@ -50,7 +51,8 @@ pub fn europarl_de() -> Shares<u32> {
     negative_binomial(2.417, 0.1021)
 }
 
-/// German as [`europarl_de`], and English: the logarithm of their ratio is normal, by the German length.
+/// Lengths of German sentences, as [`europarl_de`], and of their English translations: the logarithm of the ratio is normal,
+/// with parameters by the German length.
 pub fn europarl_de_en() -> Shares<(u32, u32)> {
     europarl_de()
         .into_iter()
@@ -63,7 +65,7 @@ pub fn europarl_de_en() -> Shares<(u32, u32)> {
         .collect()
 }
 
-/// BatchMaker's mean (24), share below 100 words and longest sentence (330, section 7.1): one sentence in a thousand is
+/// Lengths with BatchMaker's mean (24), share below 100 words and longest sentence (330, section 7.1): one sentence in a thousand is
 /// from an exponential tail above 100 words.
 pub fn paper_lstm() -> Shares<u32> {
     const LONGEST: u32 = 330;
@@ -109,7 +111,7 @@ fn exponential(mean: f64) -> Vec<u32> {
     quantiles(move |share| -mean * (1.0 - share).ln())
 }
 
-/// The middles of this many equally likely parts of a distribution.
+/// The number of equally likely parts of a distribution, whose middles are taken.
 const PARTS: u32 = 200;
 
 fn quantiles(at: impl Fn(f64) -> f64) -> Vec<u32> {
@@ -129,7 +131,7 @@ fn independent(first: &[u32], second: &[u32]) -> Shares<(u32, u32)> {
         .collect()
 }
 
-/// 1 + Poisson(Gamma(shape `r`, scale `(1 - p) / p`)).
+/// The distribution 1 + Poisson(Gamma(shape `r`, scale `(1 - p) / p`)).
 fn negative_binomial(r: f64, p: f64) -> Shares<u32> {
     let mean = 1.0 + r * (1.0 - p) / p;
     let next = |&(length, share): &(u32, f64)| {
@@ -142,7 +144,7 @@ fn negative_binomial(r: f64, p: f64) -> Shares<u32> {
         .collect()
 }
 
-/// `source × exp(N(mean, sd))`, rounded, at least 1.
+/// The lengths of translations: `source × exp(N(mean, sd))`, rounded, at least 1.
 fn translations(source: u32) -> Shares<u32> {
     let (mean, sd) = match source {
         0..4 => (0.219, 0.462),
@@ -171,8 +173,8 @@ pub struct Treebank {
     cuts: [Beta<f64>; SPLITS.len()],
 }
 
-/// By the leaves of a span: the most; the probabilities that only the left and only the right part is a leaf; and the
-/// parameters of the cut otherwise.
+/// The splits of spans with up to some number of leaves: the probabilities that only the left and only the right part is a
+/// leaf, and the parameters of the cut otherwise.
 const SPLITS: [(u32, [f64; 2], [f64; 2]); 7] = [
     (3, [0.773, 0.227], [1.0, 1.0]), // three leaves leave nothing to cut between two singles
     (5, [0.649, 0.159], [1.43, 1.63]),
@@ -193,7 +195,7 @@ impl Default for Treebank {
 }
 
 impl Treebank {
-    /// Negative binomial from 2 to 56, mean 19.1.
+    /// The leaves of trees: negative binomial from 2 to 56, mean 19.1.
     pub fn leaves() -> Shares<u32> {
         let mut shares = negative_binomial(4.334, 0.1926);
         shares.retain(|(leaves, _)| (2..=56).contains(leaves));
@@ -225,12 +227,12 @@ impl Treebank {
     }
 }
 
-/// Halves differ by at most one leaf. In post-order.
+/// A binary tree whose halves differ by at most one leaf, in post-order.
 pub fn complete_tree(leaves: u32) -> Tree {
     binary_tree(leaves, &mut |span| span.div_ceil(2))
 }
 
-/// In post-order; `left_part` gives the leaves of a span's left part.
+/// A binary tree in post-order; `left_part` gives the leaves of a span's left part.
 fn binary_tree(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32) -> Tree {
     let mut parents = Vec::with_capacity(2 * leaves as usize - 1);
     grow(leaves, left_part, &mut parents);

@@ -50,19 +50,21 @@ pub enum ImportedShape {
     Tree,
 }
 
+/// The requests of a file.
 #[derive(Clone, Debug, Default)]
 pub struct ImportedRequests {
     pub shapes: Arc<[Shape]>,
-    /// The first at zero; `None` for formats without times.
+    /// The arrivals, the first at zero; `None` for formats without times.
     pub arrivals: Option<Arc<[Nanos]>>,
-    /// Of the first of these columns that is there: class, model, tenant.
+    /// The classes by the first of these columns that is there: class, model, tenant.
     pub classes: Option<Arc<[Arc<str>]>>,
-    /// Rows left out because of a length 0.
+    /// The number of rows that were left out because of a length 0.
     pub skipped: usize,
+    /// Whether the rows were not in the order of their times and have been sorted.
     pub sorted: bool,
 }
 
-/// How a time is read, in nanoseconds, and what it is called.
+/// A function that reads a time in nanoseconds, and the name of such a time.
 type TimeUnit = (fn(&str) -> Option<i128>, &'static str);
 
 const SECONDS: TimeUnit = (|text| decimal(text, 1e9), "a number of seconds, 0 or more");
@@ -102,6 +104,7 @@ static TIMED: [TimedFormat; 4] = [
 ];
 
 impl ImportFormat {
+    /// The format with times whose columns the first line names.
     pub fn of_header(first_line: &str) -> Result<ImportFormat> {
         let names: Vec<String> = match serde_json::from_str::<Map<String, Value>>(first_line) {
             Ok(object) => object.keys().map(|name| normalized(name)).collect(),
@@ -126,7 +129,7 @@ impl ImportFormat {
         self.timed().is_some()
     }
 
-    /// Without a `kind`, two lengths make seq2seq shapes, one a chain, a parse a tree.
+    /// Reads requests. Without a `kind`, two lengths make a seq2seq shape, one makes a chain, and a parse a tree.
     pub fn read(self, text: &str, kind: Option<ImportedShape>) -> Result<ImportedRequests> {
         let imported = match (self, self.timed()) {
             (_, Some(timed)) => read_timed(text, timed, kind)?,
@@ -142,6 +145,7 @@ impl ImportFormat {
     }
 }
 
+/// The name of a column without regard to case, blanks and a byte-order mark.
 fn normalized(name: &str) -> String {
     name.trim_start_matches('\u{feff}')
         .trim()
@@ -160,15 +164,15 @@ fn read_timed(
     };
     let place = |name: &str| header.iter().position(|column| column == name);
     let need = |name: &str| {
-        let is_not = || {
+        place(name).ok_or_else(|| {
             Error::input(format!(
                 "line 1: no column \"{name}\" in the header \"{}\"",
                 header.join(",")
             ))
-        };
-        place(name).ok_or_else(is_not)
+        })
     };
-    let (time, length) = (need(columns[0])?, need(columns[1])?);
+    let time = need(columns[0])?;
+    let length = need(columns[1])?;
     let target = match kind {
         None => place(columns[2]),
         Some(ImportedShape::Seq2seq | ImportedShape::Llm) => Some(need(columns[2])?),
@@ -221,7 +225,8 @@ fn read_timed(
         let (parse, time_is) = unit;
         let at = parse(field(time))
             .ok_or_else(|| wrong(time, format!("\"{}\" is not {time_is}", field(time))))?;
-        let (input, output) = (size(length)?, target.map(size).transpose()?);
+        let input = size(length)?;
+        let output = target.map(size).transpose()?;
         if input == 0 || output == Some(0) {
             skipped += 1;
         } else {
@@ -283,7 +288,7 @@ fn csv_rows(text: &str) -> Result<FileRows<'_>> {
     Ok((header, Box::new(rows)))
 }
 
-/// The first object names the columns.
+/// The rows of JSON lines, of which the first object names the columns.
 fn json_rows(text: &str) -> Result<FileRows<'_>> {
     let object = move |line: &str| {
         let start = line.as_ptr() as usize - text.as_ptr() as usize;
@@ -319,7 +324,7 @@ fn json_rows(text: &str) -> Result<FileRows<'_>> {
     Ok((header, Box::new(rows)))
 }
 
-/// 0 means that a request failed. Some files write `12.0`.
+/// A number of tokens; 0 means that a request failed. Some files write `12.0`.
 fn tokens(text: &str) -> Option<u32> {
     text.strip_suffix(".0")
         .unwrap_or(text)
@@ -328,6 +333,7 @@ fn tokens(text: &str) -> Option<u32> {
         .filter(|n| *n <= MAX_LENGTH)
 }
 
+/// Reads a text in UTF-8 to its end.
 pub fn read_text(mut input: impl Read) -> Result<String> {
     let mut bytes = Vec::new();
     input
@@ -336,7 +342,7 @@ pub fn read_text(mut input: impl Read) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))
 }
 
-/// The reader's own count ignores preceding empty lines.
+/// The number of the line at a place of the text. The CSV reader's own count ignores preceding empty lines.
 fn line_of(text: &str, start: usize) -> usize {
     let empty = text[start..].len() - text[start..].trim_start_matches(['\r', '\n']).len();
     1 + text.as_bytes()[..start + empty]
@@ -381,7 +387,7 @@ fn read_sentences(text: &str, kind: Option<ImportedShape>) -> Result<ImportedReq
     })
 }
 
-/// Words between blanks in each line that has any.
+/// The number of words between blanks in each line that has any.
 pub fn sentences(text: &str) -> impl Iterator<Item = u32> {
     let text = text.trim_start_matches('\u{feff}');
     text.lines()
@@ -389,7 +395,7 @@ pub fn sentences(text: &str) -> impl Iterator<Item = u32> {
         .filter(|words| *words > 0)
 }
 
-/// In nanoseconds, of which a unit has this many.
+/// A time of this unit in nanoseconds; `unit` is the number of nanoseconds in it.
 fn decimal(text: &str, unit: f64) -> Option<i128> {
     let time: f64 = text.parse().ok()?;
     (time >= 0.0 && time < u64::MAX as f64 / unit).then(|| (time * unit).round() as i128)
@@ -425,7 +431,8 @@ fn date_time(text: &str) -> Option<i128> {
         .then_some(i128::from(minutes * 60 + i64::from(time.second?)) * 1_000_000_000 + nanos)
 }
 
-/// Gregorian. Years begin in March, so that the leap day comes last.
+/// The days from the start of 1970 to a date of the Gregorian calendar. Years begin in March here, so that the leap day is
+/// the last.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month > 2 { year } else { year - 1 };
     let leap_days = year / 4 - year / 100 + year / 400;

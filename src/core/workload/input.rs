@@ -1,4 +1,4 @@
-//! What files that people write have in common: tables with named columns, and settings in TOML.
+//! Parts of all files that people write: tables with named columns, and settings in TOML.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -25,7 +25,7 @@ pub struct Columns<const N: usize> {
 }
 
 impl<const N: usize> Columns<N> {
-    /// Of a header. The first `needed` columns must be there; `format` tells which ones such a table has.
+    /// The columns of a header. The first `needed` ones of `known` must be there; `format` says which ones such a table has.
     pub fn parse(
         header: &str,
         known: [&str; N],
@@ -58,7 +58,7 @@ impl<const N: usize> Columns<N> {
         })
     }
 
-    /// The texts of a row by known column, empty for columns that the table lacks.
+    /// The texts of a row in the order of the known columns, empty for columns that the table lacks.
     pub fn row(&self, line: &str) -> Result<[String; N], String> {
         let fields = fields(line);
         if fields.len() != self.count {
@@ -75,6 +75,7 @@ impl<const N: usize> Columns<N> {
     }
 }
 
+/// The fields of a line of a CSV file, without blanks around them.
 fn fields(line: &str) -> StringRecord {
     let mut reader = csv::ReaderBuilder::new();
     let reader = reader
@@ -90,7 +91,7 @@ fn fields(line: &str) -> StringRecord {
 }
 
 /// Reads settings. Errors name the file, and the line or the key. `range` gives the allowed numbers of a key such as
-/// `f32.tiles[0].rows`; `None`: all.
+/// `f32.tiles[0].rows`, or `None` if all are allowed.
 pub fn settings<T: DeserializeOwned>(
     text: &str,
     file: &str,
@@ -104,15 +105,13 @@ pub fn settings<T: DeserializeOwned>(
     };
     let read = toml::from_str(text).map_err(refuse)?;
     let values: Table = toml::from_str(text).map_err(refuse)?;
-    let outside = values
-        .iter()
-        .try_for_each(|(key, value)| check(key, value, &range));
-    outside
-        .map_err(|problem| format!("{file}: {problem}"))
-        .map(|()| read)
+    for (key, value) in &values {
+        check(key, value, &range).map_err(|problem| format!("{file}: {problem}"))?;
+    }
+    Ok(read)
 }
 
-/// Refuses a number out of the range of its key, also within a table or a list.
+/// Refuses a number that is out of the range of its key, also within a table or a list.
 fn check(
     key: &str,
     value: &Value,

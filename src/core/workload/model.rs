@@ -16,19 +16,20 @@ use crate::base::units::CellId;
 /// The name of the only cell of language models.
 pub const ITERATION: &str = "iteration";
 
+/// A rule that unfolds shapes to cell graphs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Model {
     /// A chain of `lstm` cells (BatchMaker, section 7.2).
     Lstm,
     Gru,
-    /// `encoder`, then `decoder` cells (BatchMaker, figure 12).
+    /// A chain of `encoder` cells, then one of `decoder` cells (BatchMaker, figure 12).
     Seq2Seq,
-    /// `leaf` below `internal` cells (BatchMaker, figure 2).
+    /// A tree of `internal` cells with `leaf` cells below them (BatchMaker, figure 2).
     TreeLstm,
-    /// `internal` cells take any number of children and, as leaves do, a word (JIT dynamic batching, table 2).
+    /// A tree of `internal` cells, which take any number of children and, as leaves do, a word (JIT dynamic batching, table 2).
     ChildSumTreeLstm,
-    /// A cell type for each number of children up to this one (`internal1`, `internal2`, …): only nodes with equally
-    /// many run together.
+    /// A tree with a cell type for each number of children up to this one (`internal1`, `internal2`, …): only nodes with equal
+    /// numbers run together.
     ChildSumByArity(u8),
     Graph(Arc<GraphModel>),
     /// A feed-forward network as a single cell, whose time may depend on the tokens.
@@ -43,9 +44,9 @@ pub enum Model {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellType {
     pub name: String,
-    /// Higher runs first: later cells (BatchMaker, section 4.3).
+    /// A higher priority runs first; later cells have a higher one (BatchMaker, section 4.3).
     pub priority: i32,
-    /// Every subgraph is a chain, with exactly one ready node.
+    /// Whether every subgraph is a chain, with exactly one ready node.
     pub chain: bool,
     pub sized: bool,
     /// The device's batch sizes, ascending, to which batches are padded; empty if it has all.
@@ -61,7 +62,7 @@ const LISTED: &str = ".csv";
 const MAX_ARITY: u8 = 99;
 
 impl CellType {
-    /// Of no size, for a device with all batch sizes.
+    /// A cell type whose time does not depend on an input, on a device with all batch sizes.
     pub fn new(name: &str, priority: i32, chain: bool) -> CellType {
         CellType {
             name: name.into(),
@@ -109,7 +110,7 @@ impl Model {
         }
     }
 
-    /// As [`Model::open`], where no files are allowed.
+    /// Opens a model by name, as [`Model::open`], where no files are allowed.
     pub fn parse(name: &str) -> Result<Model, String> {
         Model::open(name, &|_| {
             Err(format!(
@@ -135,7 +136,7 @@ impl Model {
         }
     }
 
-    /// Sorted by name; their place is their [`CellId`].
+    /// The cell types, sorted by name; the place of each is its [`CellId`].
     pub fn cell_types(&self) -> Vec<CellType> {
         let cell = CellType::new;
         match self {
@@ -147,11 +148,12 @@ impl Model {
             }
             Model::ChildSumByArity(most) => {
                 let digits = most.to_string().len();
-                let internal = |children| cell(&format!("internal{children:0digits$}"), 1, false);
-                (1..=*most)
-                    .map(internal)
-                    .chain([cell("leaf", 0, true)])
-                    .collect()
+                let mut cells = Vec::with_capacity(usize::from(*most) + 1);
+                for children in 1..=*most {
+                    cells.push(cell(&format!("internal{children:0digits$}"), 1, false));
+                }
+                cells.push(cell("leaf", 0, true));
+                cells
             }
             Model::Graph(graph) => graph.cell_types(),
             Model::Dnn(name) => vec![CellType {
@@ -174,7 +176,7 @@ impl Model {
             && self.graph_model().is_none_or(GraphModel::is_sequence)
     }
 
-    /// The requests that it unfolds to graphs. `None` for language models, and for feed-forward networks, whose requests
+    /// The shapes that the model unfolds to graphs; `None` for language models, and for feed-forward networks, whose requests
     /// have tokens or one fixed size.
     pub fn unfolds(&self) -> Option<Takes> {
         match self {
@@ -215,7 +217,7 @@ impl Model {
         }
     }
 
-    /// Refuses nodes without a cell.
+    /// Refuses a tree with a node that has no cell.
     pub fn check_tree(&self, tree: &Tree) -> Result<(), String> {
         let Model::ChildSumByArity(most) = self else {
             return Ok(());
@@ -260,7 +262,8 @@ impl Model {
 #[derive(Debug)]
 pub struct Unfolder<'a> {
     model: &'a Model,
-    /// By the kind of the shape and its sizes, or the address of its tree. Never iterated, so the order does not matter.
+    /// The graphs by the kind of the shape and its sizes, or the address of its tree. The map is never iterated, so that its
+    /// order does not matter.
     unfolded: HashMap<(Discriminant<Shape>, (usize, usize)), CellGraph>,
 }
 
@@ -272,7 +275,10 @@ impl<'a> Unfolder<'a> {
         }
     }
 
-    /// The cell graph of one request. Fails for a kind of shape that the model does not take.
+    /// The cell graph of one request.
+    ///
+    /// # Errors
+    /// The model does not take this kind of shape.
     pub fn unfold(&mut self, shape: &Shape) -> Result<CellGraph, String> {
         let model = self.model;
         let taken = |graph: Option<Result<CellGraph, String>>| {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// 16 bytes, since a trace holds millions.
+/// The size of a request. It takes 16 bytes, since a trace holds millions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     Chain(u32),
@@ -17,9 +17,9 @@ pub enum Shape {
     Tree(Arc<Tree>),
     Tokens(u32),
     Fixed,
-    /// Number from 1 of a graph of the model's file.
+    /// The number, from 1, of a graph of the model's file.
     Graph(u32),
-    /// In tokens. Policies don't see the output.
+    /// A prompt and its output, in tokens. Policies don't see the output.
     Llm {
         prompt: u32,
         output: u32,
@@ -27,7 +27,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Steps, source steps, nodes or tokens, of a language model the prompt's; otherwise 1.
+    /// The number of steps, source steps, nodes or tokens; for a language model the tokens of the prompt, and otherwise 1.
     pub fn length(&self) -> u32 {
         match self {
             Shape::Chain(n) | Shape::Tokens(n) => *n,
@@ -105,7 +105,7 @@ impl FromStr for Shape {
     }
 }
 
-/// Both halves of a seq2seq request stay within 32 bits.
+/// The largest length: the sum of a seq2seq request's halves stays within 32 bits.
 pub const MAX_LENGTH: u32 = 1 << 30;
 
 fn pair_of(sizes: &str, shape: &str, written: &str) -> Result<[u32; 2], String> {
@@ -125,16 +125,17 @@ fn size_of(digits: &str, shape: &str) -> Result<u32, String> {
     }
 }
 
-/// As the parent of each node (the `.parents` convention).
+/// A tree, given by the parent of each node (the `.parents` convention).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tree {
-    /// 0-based; [`Tree::NO_PARENT`] for the root.
+    /// The parents, counted from 0; [`Tree::NO_PARENT`] for the root.
     parents: Box<[u32]>,
 }
 
 impl Tree {
     pub const NO_PARENT: u32 = u32::MAX;
 
+    /// Makes a tree of the parents of its nodes, counted from 1; the root has 0.
     pub fn from_parents(one_based: &[u32]) -> Result<Tree, String> {
         let n = one_based.len();
         if n == 0 {
@@ -182,7 +183,7 @@ impl Tree {
         self.parents.len()
     }
 
-    /// 0-based; [`Tree::NO_PARENT`] for the root.
+    /// The parent of each node, counted from 0; [`Tree::NO_PARENT`] for the root.
     pub fn parents(&self) -> &[u32] {
         &self.parents
     }
@@ -204,10 +205,11 @@ impl Tree {
             .count()
     }
 
-    /// By node, the edges to its deepest leaf; and its children on cycles, which trees do not have.
+    /// For each node, the edges to its deepest leaf, and the number of its children on cycles, which trees do not have.
     pub fn heights(&self) -> (Box<[u32]>, Vec<u32>) {
         let children = self.child_counts();
-        let (mut heights, mut missing) = (vec![0u32; self.len()], children.clone());
+        let mut heights = vec![0u32; self.len()];
+        let mut missing = children.clone();
         for mut node in (0..self.len()).filter(|node| children[*node] == 0) {
             while let Some(parent) = Some(self.parents[node]).filter(|p| *p != Tree::NO_PARENT) {
                 let parent = parent as usize;

@@ -17,6 +17,7 @@ use crate::base::shipped;
 use crate::base::units::{Nanos, Rate, RequestId};
 use crate::core::workload::arrivals::LAST_ARRIVAL;
 
+/// The requests of a run in the order of arrival.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     pub arrivals: Arc<[Nanos]>,
@@ -34,14 +35,14 @@ impl Trace {
         self.shapes.len()
     }
 
-    /// `id,arrival_ns,shape` and optionally `class`, plain or compressed with gzip; ids 0, 1, 2, …, arrivals not
-    /// descending. Equal trees become one, so that they share their cell graph.
+    /// Reads a CSV file `id,arrival_ns,shape` with an optional column `class`, plain or compressed with gzip. Ids are 0, 1, 2
+    /// and so on, and arrivals do not descend. Equal trees become one, so that they share their cell graph.
     pub fn read(path: &Path) -> Result<Trace> {
         let file = shipped::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Trace::read_from(unpacked(file)).within(path.display())
     }
 
-    /// As [`Trace::read`]; messages begin with the line.
+    /// Reads a trace as [`Trace::read`] does; messages begin with the line.
     pub fn read_from(input: impl Read) -> Result<Trace> {
         let mut input = BufReader::with_capacity(1 << 16, input);
         let mut line = Vec::new();
@@ -129,7 +130,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Multiplies arrival times: above 1 lowers the load.
+    /// The trace with arrival times multiplied by a factor; one above 1 lowers the load.
     pub fn scaled(&self, factor: f64) -> Result<Trace> {
         if !(factor > 0.0 && factor.is_finite()) {
             return Err(Error::input(format!(
@@ -160,8 +161,9 @@ impl Trace {
         })
     }
 
-    /// Scales the times so that the gaps' mean is that of the rate: (n − 1) / (last − first). The time from the first
-    /// request to the last becomes a whole number of nanoseconds; each arrival is then scaled exactly and rounded half up.
+    /// The trace with times scaled so that the mean of the gaps is that of the rate, which is (n − 1) / (last − first). The
+    /// time from the first request to the last becomes a whole number of nanoseconds. Each arrival is then scaled exactly and
+    /// rounded half up.
     pub fn at_rate(&self, rate: Rate) -> Result<Trace> {
         let (Some(first), Some(last)) = (self.arrivals.first(), self.arrivals.last()) else {
             return Ok(self.clone());
@@ -194,7 +196,7 @@ impl Trace {
     }
 }
 
-/// A class as traces write it.
+/// The name of a class as traces write it.
 pub fn class_name(text: &str) -> Result<&str, String> {
     match text {
         "" => Err("is empty; each request has a class".into()),
@@ -210,11 +212,12 @@ pub fn class_name(text: &str) -> Result<&str, String> {
     }
 }
 
-/// Equal texts become one.
+/// Names of which equal ones share their memory.
 #[derive(Default)]
 pub struct Names(HashSet<Arc<str>>);
 
 impl Names {
+    /// The shared name that equals a text.
     pub fn one(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.0.get(text) {
             return Arc::clone(known);
@@ -225,33 +228,36 @@ impl Names {
     }
 }
 
+/// The rows of a trace that have been read.
 #[derive(Default)]
 struct TraceRows {
     arrivals: Vec<Nanos>,
     shapes: Vec<Shape>,
+    /// The trees by their text, so that equal ones are one.
     trees: HashMap<String, Arc<Tree>>,
     classes: Option<Vec<Arc<str>>>,
     names: Names,
 }
 
 impl TraceRows {
-    /// A right row with a chain and without a class, which most rows are; returns what follows it. `None` leaves all
-    /// others to [`TraceRows::add`].
+    /// Adds a valid row with a chain and without a class, as most rows are, and returns the text after it. It returns `None`
+    /// for all other rows and leaves them to [`TraceRows::add`].
     fn add_chain<'t>(&mut self, text: &'t [u8]) -> Option<&'t [u8]> {
         let (id, text) = number_of(text)?;
         let (arrival, text) = number_of(text.strip_prefix(b",")?)?;
         let (length, text) = number_of(text.strip_prefix(b",chain:")?)?;
         let after = text.strip_prefix(b"\n")?;
         let follows = self.arrivals.last().is_none_or(|last| last.0 <= arrival);
-        let right = id == self.arrivals.len() as u64
+        let is_valid = id == self.arrivals.len() as u64
             && id <= u32::MAX.into()
             && follows
             && (1..=MAX_LENGTH.into()).contains(&length);
-        (right && self.classes.is_none()).then(|| {
-            self.arrivals.push(Nanos(arrival));
-            self.shapes.push(Shape::Chain(length as u32));
-            after
-        })
+        if !is_valid || self.classes.is_some() {
+            return None;
+        }
+        self.arrivals.push(Nanos(arrival));
+        self.shapes.push(Shape::Chain(length as u32));
+        Some(after)
     }
 
     fn add(&mut self, row: &str) -> Result<(), String> {
@@ -316,26 +322,27 @@ impl TraceRows {
 /// The number of up to 19 digits that a text begins with, which fits 64 bits, and the rest.
 fn number_of(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let value = |digits: &[u8]| {
-        digits
-            .iter()
-            .fold(0, |value, digit| 10 * value + u64::from(digit - b'0'))
-    };
-    (1..=19)
-        .contains(&digits)
-        .then(|| (value(&text[..digits]), &text[digits..]))
+    if !(1..=19).contains(&digits) {
+        return None;
+    }
+    let mut value = 0;
+    for digit in &text[..digits] {
+        value = 10 * value + u64::from(digit - b'0');
+    }
+    Some((value, &text[digits..]))
 }
 
-/// A run's requests, unfolded. Cheap to clone: runs that differ in arrivals share the rest.
+/// The requests of a run, unfolded to cell graphs. A clone shares them, for runs that differ only in arrivals.
 #[derive(Clone, Debug)]
 pub struct Requests {
     pub shapes: Arc<[Shape]>,
     pub graphs: Arc<[CellGraph]>,
-    /// `None` without classes.
+    /// The classes of the requests, or `None` without classes.
     pub classes: Option<Arc<Classes>>,
 }
 
 impl Requests {
+    /// The largest length of a shape.
     pub fn longest(&self) -> u32 {
         self.shapes.iter().map(Shape::length).max().unwrap_or(0)
     }
@@ -374,6 +381,7 @@ impl Requests {
     }
 }
 
+/// A request as policies see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub id: RequestId,
@@ -381,7 +389,7 @@ pub struct Request<'a> {
     pub shape: &'a Shape,
     pub graph: &'a CellGraph,
     pub class: Option<&'a Class>,
-    /// The instant by which it should be done, by its class.
+    /// The instant by which the request should be done, as its class says.
     pub deadline: Option<Nanos>,
 }
 

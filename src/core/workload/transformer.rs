@@ -20,22 +20,22 @@ pub struct Transformer {
     pub hidden: u64,
     /// The width between the matrices after attention.
     pub inner: u64,
-    /// Their number: two, or three with a gate.
+    /// The number of these matrices: two, or three with a gate.
     pub matrices: u64,
     pub heads: u64,
-    /// Heads that have keys and values of their own.
+    /// The heads that have keys and values of their own.
     pub kv_heads: u64,
     pub vocabulary: u64,
-    /// Input and output share one table of words.
+    /// Whether input and output share one table of embeddings.
     pub tied: bool,
 }
 
-/// A thousand times the largest model: no product of sizes overflows.
+/// The largest size, a thousand times that of the largest model, so that no product of sizes overflows.
 const MAX: f64 = (1 << 20) as f64;
 const MAX_LAYERS: f64 = (1 << 12) as f64;
 
 impl Transformer {
-    /// `given` is the file's name in the scenario. Errors name the file, and the line or the key.
+    /// Reads a file. `given` is the file's name in the scenario. Errors name the file, and the line or the key.
     pub fn read(given: &str, path: &Path) -> Result<Transformer, String> {
         let text = shipped::text(path).map_err(|error| error.to_string())?;
         Transformer::parse(given, path, &text)
@@ -70,18 +70,18 @@ impl Transformer {
         })
     }
 
-    /// Numbers in the matrices of all layers, which each token is multiplied with.
+    /// The numbers in the matrices of all layers, with which each token is multiplied.
     pub fn matrix_weights(&self) -> u64 {
         let attention = self.hidden * (2 * self.hidden + 2 * self.kv_width());
         self.layers * (attention + self.matrices * self.hidden * self.inner)
     }
 
-    /// With the tables of words; without biases, norms and positions, less than 0.1 %.
+    /// The numbers of all weights, with the tables of embeddings. Biases, norms and positions, less than 0.1 %, are left out.
     pub fn weights(&self) -> u64 {
         self.matrix_weights() + self.vocabulary * self.hidden * if self.tied { 1 } else { 2 }
     }
 
-    /// Keys and values of a token in all layers.
+    /// The numbers in the keys and values of a token in all layers.
     pub fn kv_numbers(&self) -> u64 {
         2 * self.layers * self.kv_width()
     }

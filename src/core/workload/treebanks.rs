@@ -1,18 +1,20 @@
-//! Files of trees, in the notations of published treebanks. Words, labels and relations are ignored.
+//! Reads files of trees, in the notations of published treebanks. Words, labels and relations are ignored.
 
 use super::input::at;
 use super::shape::Tree;
 
-/// Reads the trees of a text: [`parents`], [`brackets`] or [`conllu`].
+/// A function that reads the trees of a text: [`parents`], [`brackets`] or [`conllu`].
 pub type Notation = fn(&str) -> Result<Vec<TreeAtLine>, String>;
 
+/// A tree and the line at which it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeAtLine {
     pub line: usize,
     pub tree: Tree,
 }
 
-/// By the first non-empty line: an opening bracket, CoNLL-U's comment or columns, or else parents.
+/// The notation of a text by its first line that is not empty: an opening bracket, a comment or the columns of CoNLL-U, or
+/// otherwise parents.
 pub fn notation(text: &str) -> Notation {
     let first = text
         .trim_start_matches('\u{feff}')
@@ -27,7 +29,7 @@ pub fn notation(text: &str) -> Notation {
     }
 }
 
-/// At least one tree.
+/// Reads the trees of a text, which has at least one.
 pub fn read(notation: Notation, text: &str) -> Result<Vec<TreeAtLine>, String> {
     let trees = notation(text.trim_start_matches('\u{feff}'))?;
     if trees.is_empty() {
@@ -37,7 +39,7 @@ pub fn read(notation: Notation, text: &str) -> Result<Vec<TreeAtLine>, String> {
     }
 }
 
-/// A tree per line: 1-based parents, 0 for the root (SICK's `.parents`), optionally after the number of leaves and a tab.
+/// Reads a tree from each line: 1-based parents, 0 for the root (SICK's `.parents`), optionally after the number of leaves and a tab.
 pub fn parents(text: &str) -> Result<Vec<TreeAtLine>, String> {
     (1..)
         .zip(text.lines())
@@ -49,7 +51,7 @@ pub fn parents(text: &str) -> Result<Vec<TreeAtLine>, String> {
         .collect()
 }
 
-/// `p1 p2 …` or `leaves<TAB>p1 p2 …`.
+/// The tree of a line `p1 p2 …` or `leaves<TAB>p1 p2 …`.
 fn tree_line(line: &str) -> Result<Tree, String> {
     let Some((leaves, parents)) = line.split_once('\t') else {
         return line.parse();
@@ -67,6 +69,7 @@ fn tree_line(line: &str) -> Result<Tree, String> {
 
 const NODE: &str = "a node is written (LABEL WORD) or (LABEL NODE NODE)";
 
+/// A bracket that has not been closed.
 #[derive(Default)]
 struct OpenBracket<'t> {
     line: usize,
@@ -75,7 +78,7 @@ struct OpenBracket<'t> {
     children: Vec<u32>,
 }
 
-/// A node is numbered when its bracket closes: children before their parent, left before right.
+/// Reads brackets. A node is numbered when its bracket closes: children before their parent, left before right.
 #[derive(Default)]
 struct BracketReader<'t> {
     open: Vec<OpenBracket<'t>>,
@@ -83,7 +86,7 @@ struct BracketReader<'t> {
     trees: Vec<TreeAtLine>,
 }
 
-/// S-expressions (Penn, Stanford), on any number of lines: `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner node, as
+/// Reads s-expressions (Penn, Stanford), on any number of lines: `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner node, as
 /// in `(3 (2 good) (2 film))`. An unlabelled bracket around a sentence is not part of the tree.
 pub fn brackets(text: &str) -> Result<Vec<TreeAtLine>, String> {
     let mut reader = BracketReader::default();
@@ -174,13 +177,13 @@ fn beside_another(word: &str) -> String {
     format!("\"{word}\" is next to another child; put it into brackets of its own")
 }
 
-/// ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC.
+/// The number of columns: ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC.
 const COLUMNS: usize = 10;
 const ID: usize = 0;
 const HEAD: usize = 6;
 
-/// Ten columns per word, the seventh its head, which is its parent; an empty line after each sentence
-/// (universaldependencies.org/format.html).
+/// Reads CoNLL-U: a line of ten columns for each word, the seventh of which is its head, and so its parent; an empty line
+/// follows each sentence (universaldependencies.org/format.html).
 pub fn conllu(text: &str) -> Result<Vec<TreeAtLine>, String> {
     let mut trees = Vec::new();
     let mut heads: Vec<u32> = Vec::new();
@@ -203,7 +206,7 @@ pub fn conllu(text: &str) -> Result<Vec<TreeAtLine>, String> {
     Ok(trees)
 }
 
-/// `None` for lines that are not words of the tree: ranges (`1-2`) and nodes of the enhanced graph (`2.1`).
+/// The head of a word; `None` for lines that are not words of the tree: ranges (`1-2`) and nodes of the enhanced graph (`2.1`).
 fn head(line: &str, number: usize) -> Result<Option<u32>, String> {
     let columns: Vec<&str> = line.split('\t').map(str::trim).collect();
     if columns.len() != COLUMNS {
@@ -213,10 +216,9 @@ fn head(line: &str, number: usize) -> Result<Option<u32>, String> {
         ));
     }
     let id = columns[ID];
-    let whole = |part: &str| part.parse::<u32>().is_ok();
-    if id
-        .split_once(['-', '.'])
-        .is_some_and(|(from, to)| whole(from) && whole(to))
+    if let Some((from, to)) = id.split_once(['-', '.'])
+        && from.parse::<u32>().is_ok()
+        && to.parse::<u32>().is_ok()
     {
         return Ok(None);
     }
@@ -226,12 +228,11 @@ fn head(line: &str, number: usize) -> Result<Option<u32>, String> {
         ));
     }
     let head = columns[HEAD];
-    let is_not = |_| {
+    head.parse().map(Some).map_err(|_| {
         format!(
             "HEAD: \"{head}\" is not a word's number, 0 for the root; a file without heads has no trees"
         )
-    };
-    head.parse().map(Some).map_err(is_not)
+    })
 }
 
 #[cfg(test)]

@@ -15,10 +15,10 @@ use crate::base::units::{Nanos, RequestId};
 use crate::core::workload::random::RandomSequence;
 use crate::core::workload::trace::{Request, Requests};
 
-/// Half of the clock's range (292 years).
+/// The latest arrival: half of the clock's range (292 years).
 pub const LAST_ARRIVAL: Nanos = Nanos(u64::MAX / 2);
 
-/// So that requests are served before the clock ends; `times` do not descend.
+/// Refuses arrivals so late that the clock could end before the requests are served; `times` do not descend.
 pub fn within_the_clock(times: &[Nanos]) -> Result<()> {
     match times.last() {
         Some(last) if *last > LAST_ARRIVAL => Err(Error::input(format!(
@@ -32,16 +32,18 @@ pub fn within_the_clock(times: &[Nanos]) -> Result<()> {
     }
 }
 
+/// The requests of a run with their arrivals.
 pub trait RequestSource {
+    /// When the next request arrives; `None` if no request is left, or before another one leaves.
     fn peek(&self) -> Option<Nanos>;
 
     /// The next request.
     ///
     /// # Panics
-    /// If [`RequestSource::peek`] returns `None`.
+    /// [`RequestSource::peek`] returns `None`.
     fn pop(&mut self) -> Request<'_>;
 
-    /// In a closed loop the client thinks, then sends the next.
+    /// Takes note that a request has left. In a closed loop its client thinks, then sends the next one.
     fn left(&mut self, request: RequestId, now: Nanos);
 }
 
@@ -49,8 +51,10 @@ pub trait RequestSource {
 pub trait RequestSupply {
     fn count(&self) -> u64;
 
+    /// The next request, with its arrival.
+    ///
     /// # Panics
-    /// After the last.
+    /// All requests have been taken.
     fn next(&mut self, arrival: Nanos) -> Request<'_>;
 }
 
@@ -97,7 +101,7 @@ impl<'a> OpenLoop<'a> {
         )
     }
 
-    /// At least as many requests as times.
+    /// Requests at times; there are at least as many requests as times.
     pub fn of(
         requests: Box<dyn RequestSupply + 'a>,
         mut times: Box<dyn Iterator<Item = Nanos> + 'a>,
@@ -126,6 +130,7 @@ impl RequestSource for OpenLoop<'_> {
     fn left(&mut self, _: RequestId, _: Nanos) {}
 }
 
+/// The time that a client thinks before it sends its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Think {
     Constant(Nanos),
@@ -141,7 +146,7 @@ pub struct ClosedLoop<'a> {
     /// When each waiting client sends; ties go to the lower one.
     due: BinaryHeap<Reverse<(Nanos, u32)>>,
     sent: u64,
-    /// Of each request in the system.
+    /// The client of each request in the system.
     sender: HashMap<RequestId, u32>,
 }
 
@@ -166,7 +171,7 @@ impl<'a> ClosedLoop<'a> {
         think: Think,
         rng: &mut RandomSequence,
     ) -> Self {
-        // Others would never send: the first ones send all requests at once.
+        // Other clients would never send: the first ones send all requests at once.
         let clients = requests.count().min(clients.into()) as u32;
         ClosedLoop {
             requests,

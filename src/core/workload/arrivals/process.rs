@@ -6,40 +6,42 @@ use std::iter;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Gamma};
 
+use crate::base::error::refuse_if;
 use crate::base::units::{Nanos, Rate};
 use crate::core::workload::random::RandomSequence;
 
 pub const PROCESSES: [&str; 7] = [
     "poisson", "uniform", "gamma", "mmpp", "periodic", "stepping", "offline",
 ];
-/// One request in eleven days. At lower rates a run would exceed the clock.
+/// The lowest rate, a request in eleven days. At lower rates a run would exceed the clock.
 const LEAST_RATE: f64 = 1e-6;
-/// Above it, gaps would be shorter than a nanosecond.
+/// The highest rate: above it, gaps would be shorter than a nanosecond.
 const MOST_RATE: f64 = 1e9;
 
+/// An open arrival process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Process {
     Poisson,
     Uniform,
     /// Independent gamma-distributed gaps: bursty with `cv` above 1, smoother below.
     Gamma {
-        /// Standard deviation over mean; the shape parameter is 1 / cv².
+        /// The standard deviation over the mean; the shape parameter is 1 / cv².
         cv: f64,
     },
     /// A Poisson process that alternates between a low and a high rate (Markov-modulated). Its long-term mean is the
     /// requested rate.
     Mmpp {
         ratio: f64,
-        /// Mean time in the low state; exponential.
+        /// The mean of the exponential time in the low state.
         low: Nanos,
-        /// Mean time in the high state; exponential.
+        /// The mean of the exponential time in the high state.
         high: Nanos,
     },
     /// A Poisson process whose rate follows a pattern that repeats, such as that of a day. Its mean is the requested
     /// rate.
     Periodic {
         period: Nanos,
-        /// Relative rates of the equal parts of a period.
+        /// The relative rates of the equal parts of a period.
         pattern: Vec<f64>,
     },
     /// A Poisson process whose rate changes in steps with equally many requests (DVABatch: 66 to 4,000 per second in 15
@@ -47,22 +49,20 @@ pub enum Process {
     Stepping {
         from: Rate,
         to: Rate,
-        /// At least 2, with evenly spaced rates.
+        /// The number of steps, at least 2, with evenly spaced rates.
         steps: u32,
     },
     Offline,
 }
 
 impl Process {
-    /// A problem begins with its key.
+    /// Refuses bad parameters; the message begins with the key.
     pub fn check(&self) -> Result<(), String> {
-        let bounded =
-            |key: &str, value: f64, least: f64, most: f64| match (least..=most).contains(&value) {
-                true => Ok(()),
-                false => Err(format!(
-                    "{key}: {value} is out of range; it is a number from {least} to {most}"
-                )),
-            };
+        let bounded = |key: &str, value: f64, least: f64, most: f64| {
+            refuse_if(!(least..=most).contains(&value), || {
+                format!("{key}: {value} is out of range; it is a number from {least} to {most}")
+            })
+        };
         let rate =
             |key: &str, rate: Rate| check_rate(rate).map_err(|problem| format!("{key}: {problem}"));
         match *self {
@@ -72,11 +72,9 @@ impl Process {
                 period,
                 ref pattern,
             } => {
-                let index = |index| format!("pattern[{index}]");
-                pattern
-                    .iter()
-                    .enumerate()
-                    .try_for_each(|(at, part)| bounded(&index(at), *part, 0.0, 1e6))?;
+                for (place, part) in pattern.iter().enumerate() {
+                    bounded(&format!("pattern[{place}]"), *part, 0.0, 1e6)?;
+                }
                 match (
                     pattern.iter().any(|part| *part > 0.0),
                     period.0 / pattern.len().max(1) as u64,
@@ -113,11 +111,11 @@ impl Process {
         }
     }
 
-    /// `n` times, not descending, the first a gap after the start. Each is the sum of the gaps, rounded once, so that
-    /// no error adds up.
+    /// The times of `n` arrivals, which do not descend; the first is a gap after the start. Each is the sum of the gaps,
+    /// rounded once, so that no error adds up.
     ///
     /// # Panics
-    /// Without the rate that the process takes, or with invalid parameters.
+    /// The rate that the process takes is missing, or a parameter is invalid.
     pub fn times(&self, rate: Option<Rate>, n: usize, mut rng: RandomSequence) -> ArrivalTimes {
         self.check()
             .expect("the parameters of an arrival process are checked before it is used");
@@ -135,9 +133,10 @@ impl Process {
                 taken(n, renewals(rate(), move || gap.sample(&mut rng)))
             }
             Process::Mmpp { ratio, low, high } => {
-                let (low, high) = (low.as_secs_f64(), high.as_secs_f64());
+                let low = low.as_secs_f64();
+                let high = high.as_secs_f64();
                 let low_rate = rate().0 * (low + high) / (low + ratio * high);
-                // Their own stream: the number of states depends on the rate.
+                // The sojourns have their own random sequence, since the number of states depends on the rate.
                 let mut sojourns = rng.fork();
                 let mut in_high = sojourns.random::<f64>() < high / (low + high);
                 let states = iter::repeat_with(move || {
@@ -171,33 +170,34 @@ impl Process {
 /// Arrival times, drawn as they are taken.
 pub type ArrivalTimes = Box<dyn Iterator<Item = Nanos>>;
 
+/// The first `n` times.
 fn taken(n: usize, next: impl FnMut() -> Nanos + 'static) -> ArrivalTimes {
     Box::new(iter::repeat_with(next).take(n))
 }
 
 pub fn check_rate(rate: Rate) -> Result<(), String> {
-    match (LEAST_RATE..=MOST_RATE).contains(&rate.0) {
-        true => Ok(()),
-        false => Err(format!(
-            "must be a number of requests per second from 1e-6 to 1e9, not {rate}"
-        )),
-    }
+    refuse_if(!(LEAST_RATE..=MOST_RATE).contains(&rate.0), || {
+        format!("must be a number of requests per second from 1e-6 to 1e9, not {rate}")
+    })
 }
 
+/// The arrivals with independent gaps, whose mean is 1.
 fn renewals(rate: Rate, mut gap: impl FnMut() -> f64) -> impl FnMut() -> Nanos {
     let mut sum = KahanSum::default();
     // Multiplying first is exact for whole sums.
     move || Nanos::rounded(sum.add(gap()) * 1e9 / rate.0)
 }
 
-/// `states`: rate and time, both in seconds, without end. Gaps are drawn in expected requests.
+/// The arrivals of a Poisson process with changing rates. `states` are pairs of a rate and a time, both in seconds, without
+/// end. Gaps are drawn in expected requests.
 fn modulated(
     mut states: impl Iterator<Item = (f64, f64)>,
     mut rng: RandomSequence,
 ) -> impl FnMut() -> Nanos {
     let mut state = move || states.next().expect("states do not end");
     let mut passed = KahanSum::default();
-    let (mut begun_at, mut begun_units) = (KahanSum::default(), KahanSum::default());
+    let mut begun_at = KahanSum::default();
+    let mut begun_units = KahanSum::default();
     let (mut rate, mut stays) = state();
     move || {
         let units = passed.add(Exp1.sample(&mut rng));
@@ -210,6 +210,7 @@ fn modulated(
     }
 }
 
+/// The arrivals of a Poisson process whose rate changes in steps with equal numbers of requests.
 fn stepping(
     from: Rate,
     to: Rate,

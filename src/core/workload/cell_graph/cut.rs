@@ -18,7 +18,7 @@ pub(super) fn cut(cells: &[CellId], edges: &Edges, order: &[u32]) -> Box<[u32]> 
     })
 }
 
-/// Sets connected by edges with `joins`, numbered by lowest node.
+/// The set of each node. Sets are connected by the edges that `joins` allows, and numbered by their lowest node.
 pub(super) fn connected(
     nodes: usize,
     edges: &Edges,
@@ -36,12 +36,14 @@ pub(super) fn connected(
     for node in 0..nodes as u32 {
         for &next in edges.of(node) {
             if joins(node as usize, next as usize) {
-                let (a, b) = (find(&mut root, node), find(&mut root, next));
+                let a = find(&mut root, node);
+                let b = find(&mut root, next);
                 root[a.max(b) as usize] = a.min(b);
             }
         }
     }
-    let (mut number, mut numbers) = (Vec::with_capacity(nodes), 0..);
+    let mut number = Vec::with_capacity(nodes);
+    let mut numbers = 0..;
     for node in 0..nodes as u32 {
         let lowest = find(&mut root, node);
         let known = number.get(lowest as usize).copied();
@@ -50,7 +52,7 @@ pub(super) fn connected(
     number.into()
 }
 
-/// By set: its strongly connected component has another member (Kosaraju).
+/// Whether the strongly connected component of each set has another member (Kosaraju).
 fn on_a_circle(set_of: &[u32], edges: &Edges) -> Vec<bool> {
     let count = set_of.iter().max().map_or(0, |last| *last as usize + 1);
     let nodes = 0..set_of.len() as u32;
@@ -58,13 +60,14 @@ fn on_a_circle(set_of: &[u32], edges: &Edges) -> Vec<bool> {
     let between = between
         .map(|(node, next)| (set_of[node as usize], set_of[next as usize]))
         .filter(|(a, b)| a != b);
-    let (next, before) = (
-        Lists::new(count, between.clone()),
-        Lists::new(count, between.map(|(a, b)| (b, a))),
-    );
-    let (mut seen, mut left) = (vec![false; count], Vec::with_capacity(count));
-    (0..count as u32).for_each(|set| visit(set, &next, &mut seen, &mut left));
-    // Backwards from the set that was left last, what it reaches is its component.
+    let next = Lists::new(count, between.clone());
+    let before = Lists::new(count, between.map(|(a, b)| (b, a)));
+    let mut seen = vec![false; count];
+    let mut left = Vec::with_capacity(count);
+    for set in 0..count as u32 {
+        visit(set, &next, &mut seen, &mut left);
+    }
+    // The component of the set that was left last is what it reaches backwards.
     let mut circular = vec![false; count];
     seen.fill(false);
     let mut component = Vec::new();
@@ -78,21 +81,20 @@ fn on_a_circle(set_of: &[u32], edges: &Edges) -> Vec<bool> {
     circular
 }
 
-/// Depth first, without recursion; `left` gets what has not been seen, in post-order.
+/// Visits what has not been seen, depth first and without recursion. `left` gets the visited sets in post-order.
 fn visit(set: u32, next: &Lists, seen: &mut [bool], left: &mut Vec<u32>) {
-    let mut calls = Vec::new();
-    let mut enter = |set: u32, calls: &mut Vec<(u32, usize)>| {
-        if !std::mem::replace(&mut seen[set as usize], true) {
-            calls.push((set, 0));
-        }
-    };
-    enter(set, &mut calls);
+    if std::mem::replace(&mut seen[set as usize], true) {
+        return;
+    }
+    let mut calls = vec![(set, 0)];
     while let Some((set, edge)) = calls.pop() {
         match next.of(set).get(edge) {
             None => left.push(set),
             Some(&to) => {
                 calls.push((set, edge + 1));
-                enter(to, &mut calls);
+                if !std::mem::replace(&mut seen[to as usize], true) {
+                    calls.push((to, 0));
+                }
             }
         }
     }

@@ -8,7 +8,6 @@ mod cut;
 mod tests;
 
 use std::hash::{Hash, Hasher};
-use std::iter::successors;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
@@ -18,6 +17,7 @@ use self::cut::{connected, cut};
 use super::shape::Tree;
 use crate::base::units::CellId;
 
+/// The nodes of a request and the edges between them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CellGraph {
     /// Runs of one cell type each, one after another. Neighbours differ in cell type, so each is one subgraph.
@@ -25,6 +25,7 @@ pub enum CellGraph {
     Graph(Arc<Graph>),
 }
 
+/// A chain of cells of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     pub cell: CellId,
@@ -33,7 +34,7 @@ pub struct Run {
     pub input: u32,
 }
 
-/// More than two are shared by all clones, so that requests of a long network take little memory.
+/// The runs of a chain. More than two are shared by all clones, so that requests of a long network take little memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Runs {
     One([Run; 1]),
@@ -61,7 +62,7 @@ impl CellGraph {
         }])
     }
 
-    /// One after another; neighbours of one cell type are merged.
+    /// A chain of runs, one after another; neighbours of one cell type are merged.
     pub fn chains(runs: impl IntoIterator<Item = Run>) -> CellGraph {
         let mut merged: SmallVec<[Run; 2]> = SmallVec::new();
         for run in runs {
@@ -86,6 +87,7 @@ impl CellGraph {
         }
     }
 
+    /// The number of nodes on the longest path.
     pub fn depth(&self) -> u32 {
         match self {
             CellGraph::Chains(runs) => runs.iter().map(|run| run.length).sum(),
@@ -93,7 +95,7 @@ impl CellGraph {
         }
     }
 
-    /// By cell type, the most nodes at the same depth.
+    /// The most nodes of each cell type at the same depth.
     pub fn widths(&self, cells: usize) -> Vec<u32> {
         let mut widths = vec![0; cells];
         match self {
@@ -124,7 +126,7 @@ pub struct Graph {
     inputs: OnceLock<Lists>,
 }
 
-/// Cells and edges determine the rest.
+/// Cells and edges determine the rest of a graph.
 impl PartialEq for Graph {
     fn eq(&self, other: &Graph) -> bool {
         self.cells == other.cells && self.edges == other.edges
@@ -150,14 +152,14 @@ pub struct Subgraph {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Edges {
-    /// By node, its taker or [`Tree::NO_PARENT`].
+    /// The node that takes each node's output, or [`Tree::NO_PARENT`].
     Parents(Box<[u32]>),
     Lists(Lists),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Lists {
-    /// Node `n`'s list is `targets[offsets[n]..offsets[n + 1]]`.
+    /// The bounds of each node's list: that of node `n` is `targets[offsets[n]..offsets[n + 1]]`.
     offsets: Box<[u32]>,
     targets: Box<[u32]>,
 }
@@ -168,7 +170,7 @@ pub enum GraphError {
     Cycle(Vec<u32>),
 }
 
-/// `1 -> 2 -> 1`.
+/// The text of a circle, such as `1 -> 2 -> 1`.
 pub fn circle(nodes: &[u32], name: impl Fn(&u32) -> String) -> String {
     nodes
         .iter()
@@ -192,15 +194,13 @@ impl Graph {
         sorted.dedup();
         let edges = Edges::Lists(Lists::new(cells.len(), sorted.into_iter()));
         let order = topological_order(cells.len(), &edges)?;
-        let (depths, subgraph_of) = (
-            longest(&order, &edges, |_, _| 1),
-            cut(&cells, &edges, &order),
-        );
+        let depths = longest(&order, &edges, |_, _| 1);
+        let subgraph_of = cut(&cells, &edges, &order);
         Ok(Graph::assemble(cells.into(), edges, subgraph_of, depths))
     }
 
-    /// Cells depend on the number of children. Connected nodes of one type are a subgraph; contracting them leaves a
-    /// tree, so none waits for itself.
+    /// The graph of a tree, in which the cell of a node depends on the number of its children. Connected nodes of one type are
+    /// a subgraph. Contracting them leaves a tree, so that no subgraph waits for itself.
     pub fn from_tree(tree: &Tree, cell: impl Fn(u32) -> CellId) -> Graph {
         let children = tree.child_counts();
         let cells: Box<[CellId]> = children.iter().map(|count| cell(*count)).collect();
@@ -242,13 +242,12 @@ impl Graph {
         }
         let nodes = (0..cells.len() as u32).filter(|node| inner_inputs[*node as usize] == 0);
         let entries = Lists::new(count, nodes.map(|node| (subgraph_of[node as usize], node)));
-        let (inner_inputs, subgraphs) = (inner_inputs.into(), subgraphs.into());
         Graph {
             cells,
             edges,
-            inner_inputs,
+            inner_inputs: inner_inputs.into(),
             subgraph_of,
-            subgraphs,
+            subgraphs: subgraphs.into(),
             entries,
             depths,
             inputs: OnceLock::new(),
@@ -278,7 +277,7 @@ impl Graph {
         inputs.of(node)
     }
 
-    /// By node, its inputs within its subgraph.
+    /// The number of each node's inputs within its subgraph.
     pub fn inner_inputs(&self) -> &[u32] {
         &self.inner_inputs
     }
@@ -287,17 +286,17 @@ impl Graph {
         &self.subgraph_of
     }
 
-    /// By lowest node.
+    /// The subgraphs, in the order of their lowest nodes.
     pub fn subgraphs(&self) -> &[Subgraph] {
         &self.subgraphs
     }
 
-    /// The subgraph's nodes without inputs from it, ascending: ready at its release.
+    /// The nodes of a subgraph without inputs from it, ascending. They are ready at its release.
     pub fn entries(&self, subgraph: u32) -> &[u32] {
         self.entries.of(subgraph)
     }
 
-    /// 0 without inputs, otherwise 1 more than the deepest.
+    /// The depth of each node: 0 without inputs, otherwise 1 more than that of the deepest input.
     pub fn depths(&self) -> &[u32] {
         &self.depths
     }
@@ -317,7 +316,7 @@ impl Edges {
 }
 
 impl Lists {
-    /// Each pair is a list and an item of it. Lists keep the order of their items.
+    /// Makes lists of pairs of a list and an item; the items stay in order.
     fn new(lists: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Lists {
         let mut offsets = vec![0u32; lists + 1];
         pairs
@@ -342,6 +341,7 @@ impl Lists {
     }
 }
 
+/// The nodes in an order in which each comes after its inputs.
 fn topological_order(nodes: usize, edges: &Edges) -> Result<Vec<u32>, GraphError> {
     let mut missing = vec![0u32; nodes];
     for node in 0..nodes as u32 {
@@ -370,25 +370,35 @@ fn topological_order(nodes: usize, edges: &Edges) -> Result<Vec<u32>, GraphError
     }
 }
 
-/// Each node that misses an input has a predecessor among these, so walking backwards must return to a node.
+/// A cycle of the nodes that miss inputs. Each has a predecessor among them, so that walking backwards must return to a node.
 fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
-    let stuck = |node: &u32| missing[*node as usize] > 0;
-    let nodes = || (0..missing.len() as u32).filter(stuck);
     let mut before = vec![u32::MAX; missing.len()];
-    for node in nodes() {
-        edges
-            .of(node)
-            .iter()
-            .filter(|next| stuck(next))
-            .for_each(|next| before[*next as usize] = node);
+    let mut stuck = None;
+    for node in 0..missing.len() as u32 {
+        if missing[node as usize] == 0 {
+            continue;
+        }
+        stuck.get_or_insert(node);
+        for next in edges.of(node) {
+            if missing[*next as usize] > 0 {
+                before[*next as usize] = node;
+            }
+        }
     }
-    let back = |node: &u32| Some(before[*node as usize]);
-    // More steps than nodes end within the cycle.
-    let within = successors(nodes().next(), back)
-        .nth(missing.len())
-        .expect("a node is stuck");
-    let others = successors(back(&within), back).take_while(|node| *node != within);
-    let mut cycle: Vec<u32> = others.chain([within]).collect();
+    // As many steps as there are nodes end within the cycle.
+    let mut within = stuck.expect("a node is stuck");
+    for _ in 0..missing.len() {
+        within = before[within as usize];
+    }
+    let mut cycle = Vec::new();
+    let mut node = within;
+    loop {
+        node = before[node as usize];
+        cycle.push(node);
+        if node == within {
+            break;
+        }
+    }
     cycle.reverse();
     let lowest = (0..cycle.len())
         .min_by_key(|i| cycle[*i])
@@ -397,7 +407,7 @@ fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
     cycle
 }
 
-/// By node, the longest path to it, by the length of an edge.
+/// The longest path to each node, by the lengths of the edges.
 fn longest(order: &[u32], edges: &Edges, length: impl Fn(usize, usize) -> u32) -> Box<[u32]> {
     let mut longest = vec![0u32; order.len()];
     for node in order.iter().map(|node| *node as usize) {

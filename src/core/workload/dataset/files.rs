@@ -14,7 +14,7 @@ use crate::core::workload::model::Model;
 use crate::core::workload::shape::{MAX_LENGTH, Shape, Tree};
 use crate::core::workload::treebanks::{self, notation};
 
-/// Messages begin with the line, if there is one.
+/// Reads a file. Messages begin with the line, if there is one.
 pub(super) fn read(
     path: &Path,
     model: &Model,
@@ -51,7 +51,7 @@ fn is_table(path: &Path, text: &str) -> bool {
         || is_header(text, &LENGTHS)
 }
 
-/// Lengths, and a count in the last column.
+/// Reads a table of lengths, with a count in the last column.
 fn read_histogram(
     text: &str,
     columns: &[&str],
@@ -97,12 +97,13 @@ fn read_histogram(
 }
 
 fn histogram_row(line: &str, columns: &[&str]) -> Result<(Vec<u32>, u64), String> {
-    let (fields, wanted): (Vec<&str>, _) =
-        (line.split(',').map(str::trim).collect(), columns.len());
-    if fields.len() != wanted {
-        let (found, columns) = (fields.len(), columns.join(","));
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    if fields.len() != columns.len() {
         return Err(format!(
-            "\"{line}\" has {found} fields; it takes {wanted}: {columns}"
+            "\"{line}\" has {} fields; it takes {}: {}",
+            fields.len(),
+            columns.len(),
+            columns.join(",")
         ));
     }
     let (count, lengths) = fields

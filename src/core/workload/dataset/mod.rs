@@ -18,6 +18,7 @@ use crate::base::error::{Error, Result};
 
 const MAX_COMPLETE_LEAVES: u32 = 1 << 20;
 
+/// A source of shapes.
 #[derive(Debug)]
 pub struct Dataset {
     spec: String,
@@ -26,15 +27,16 @@ pub struct Dataset {
 
 #[derive(Debug)]
 enum Shapes {
-    /// In an order that does not depend on the file's.
+    /// A table of shapes, in an order that does not depend on the file's.
     Table(Shares<Shape>),
-    /// Leaf counts and weights; each draw grows a new tree.
+    /// A table of leaf counts; each draw grows a new tree.
     Treebank {
         leaves: Shares<u32>,
         trees: Box<Treebank>,
     },
 }
 
+/// The shapes that a model takes.
 enum ShapeFamily {
     Lengths(fn(u32) -> Shape),
     Pairs(fn((u32, u32)) -> Shape),
@@ -105,7 +107,7 @@ impl Dataset {
         Ok((0..n).map(|_| sampler.draw(rng)).collect())
     }
 
-    /// As [`Dataset::sample`], one by one.
+    /// A sampler that draws shapes as [`Dataset::sample`] does, one by one.
     pub fn sampler(&self, max_length: Option<u32>) -> Result<Sampler<'_>> {
         let limit = max_length.unwrap_or(u32::MAX);
         let weights = self

@@ -13,18 +13,18 @@ use crate::core::workload::shape::Shape;
 #[derive(Debug)]
 pub struct Sampler<'a> {
     shapes: &'a Shapes,
-    /// Up to the sum of the weights.
+    /// The range of draws, up to the sum of the weights.
     range: Uniform<f64>,
-    /// The sum of the weights up to each row; of the last, infinity.
+    /// The sum of the weights up to each row; that of the last row is infinite.
     ends: Vec<f64>,
-    /// For equal parts of the range, the first row that ends in the part or later: a draw looks at few rows.
+    /// The first row that ends in each of some equal parts of the range or later, so that a draw looks at few rows.
     first_rows: Vec<u32>,
-    /// By weight.
+    /// The number of parts for a weight of 1.
     parts: f64,
 }
 
 impl<'a> Sampler<'a> {
-    /// `None` if the weights do not add up to a finite number above 0.
+    /// A sampler of the shapes; `None` if the weights do not add up to a finite number above 0.
     pub(super) fn new(
         shapes: &'a Shapes,
         weights: impl Iterator<Item = f64>,
@@ -45,16 +45,18 @@ impl<'a> Sampler<'a> {
             ends,
             first_rows: Vec::new(),
         };
-        let first_row = |part| {
-            sampler
+        let mut first_rows = Vec::with_capacity(parts + 1);
+        for part in 0..=parts {
+            let row = sampler
                 .ends
-                .partition_point(|end| sampler.part(*end) < part) as u32
-        };
-        sampler.first_rows = (0..=parts).map(first_row).collect();
+                .partition_point(|end| sampler.part(*end) < part);
+            first_rows.push(row as u32);
+        }
+        sampler.first_rows = first_rows;
         Some(sampler)
     }
 
-    /// It does not fall as `at` grows.
+    /// The part that has a place of the range. It does not fall as `at` grows.
     fn part(&self, at: f64) -> usize {
         ((at * self.parts) as u32 as usize).min(2 * self.ends.len())
     }

@@ -9,7 +9,7 @@ use crate::core::workload::input::{self, Columns, at};
 use crate::core::workload::row_names;
 use crate::core::workload::shape::MAX_LENGTH;
 
-/// The first two are needed.
+/// The columns, of which the first two are needed.
 const COLUMNS: [&str; 7] = [
     "name", "kind", "count", "rows", "inner", "columns", "elements",
 ];
@@ -67,6 +67,7 @@ pub(super) fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String>
     })
 }
 
+/// The most tokens of a request by the first line; `None` for requests of one fixed size.
 fn most_tokens(line: &str) -> Result<Option<u32>, String> {
     match line.split(',').map(str::trim).collect::<Vec<_>>()[..] {
         ["shape", "fixed"] => Ok(None),
@@ -116,7 +117,7 @@ fn row(
             "missing; a {} has rows, inner and columns",
             kind.name()
         )),
-        text => match checked(text, most_tokens)? {
+        text => match parse_size(text, most_tokens)? {
             size if column == "elements" => Ok(size),
             _ if kind == FormKind::Memory => {
                 Err("a memory operator has no products; leave it empty".into())
@@ -126,12 +127,11 @@ fn row(
         },
     };
     let sized = |place: usize| size(COLUMNS[place], &texts[place]).map_err(at(COLUMNS[place]));
-    let (count, rows, inner) = (sized(2)?, sized(3)?, sized(4)?);
     let form = Form {
         kind,
-        count,
-        rows,
-        inner,
+        count: sized(2)?,
+        rows: sized(3)?,
+        inner: sized(4)?,
         columns: sized(5)?,
         elements: sized(6)?,
     };
@@ -142,8 +142,8 @@ fn row(
     Ok((name.into(), form))
 }
 
-/// Only requests with tokens may mention `tokens`.
-fn checked(text: &str, most_tokens: Option<u32>) -> Result<SizeByTokens, String> {
+/// Reads a size. Only networks whose requests have tokens may mention `tokens`.
+fn parse_size(text: &str, most_tokens: Option<u32>) -> Result<SizeByTokens, String> {
     let size = SizeByTokens::parse(text)?;
     if most_tokens.is_none() && !size.is_constant() {
         return Err(format!(
@@ -155,7 +155,7 @@ fn checked(text: &str, most_tokens: Option<u32>) -> Result<SizeByTokens, String>
     Ok(size)
 }
 
-/// In cost tables commas separate fields, dots parts.
+/// Refuses names that a cost table could not hold: there, commas separate fields and dots separate parts of names.
 fn check_name(name: &str) -> Result<(), String> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !name.chars().all(allowed)
@@ -164,12 +164,12 @@ fn check_name(name: &str) -> Result<(), String> {
             "\"{name}\" is not a name: a letter, then letters, digits, _ and -"
         ));
     }
-    match row_names::RESERVED.contains(&name) {
-        true => Err(format!(
+    if row_names::RESERVED.contains(&name) {
+        return Err(format!(
             "\"{name}\" has a meaning of its own in cost tables; take another"
-        )),
-        false => Ok(()),
+        ));
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -12,14 +12,17 @@ use super::shape::Shape;
 use crate::base::shipped;
 use crate::base::units::{CellId, NodeId};
 
+/// A feed-forward network as a list of operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dnn {
     /// The file's name in the scenario.
     pub given: String,
     pub path: PathBuf,
-    /// The tokens of its longest request; `None` if all requests are of one fixed size.
+    /// The tokens of the longest request; `None` if all requests are of one fixed size.
     pub most_tokens: Option<u32>,
+    /// The distinct operators, sorted by name.
     operators: Vec<ListedOperator>,
+    /// The operators in running order.
     chain: Vec<CellId>,
 }
 
@@ -34,7 +37,7 @@ pub struct ListedOperator {
 pub enum FormKind {
     /// Products with weights, read once; rows are stacked: `[batch·rows, inner] × [inner, columns]`.
     Matmul,
-    /// `count·batch` products of queries' own matrices.
+    /// Products of queries' own matrices: `count·batch` of them.
     BatchedMatmul,
     /// No products, only memory traffic.
     Memory,
@@ -62,14 +65,14 @@ pub struct Form<T = SizeByTokens> {
     pub kind: FormKind,
     pub count: T,
     pub rows: T,
-    /// Numbers added up for each element of a product.
+    /// The numbers that are added up for each element of a product.
     pub inner: T,
     pub columns: T,
-    /// Numbers read and written, without weights.
+    /// The numbers that are read and written, without weights.
     pub elements: T,
 }
 
-/// For a number of tokens. For [`FormKind::Memory`] the products are 0.
+/// What an operator computes for each query with a given number of tokens. For [`FormKind::Memory`] the products are 0.
 pub type QueryWork = Form<u64>;
 
 impl Form {
@@ -102,7 +105,7 @@ impl Form {
 }
 
 impl QueryWork {
-    /// A multiply-add counts as two.
+    /// The floating-point operations of a batch; a multiply-add counts as two.
     pub fn flops(&self, batch: u32) -> u128 {
         let adds: u128 = [self.count, self.rows, self.inner, self.columns]
             .map(u128::from)
@@ -121,7 +124,7 @@ impl QueryWork {
         }
     }
 
-    /// Numbers: weights once, the rest per query.
+    /// The numbers that a batch reads and writes: weights once, the rest for each query.
     pub fn moved(&self, batch: u32) -> u128 {
         self.weights() + u128::from(self.elements) * u128::from(batch)
     }
@@ -133,12 +136,12 @@ impl Dnn {
         Dnn::parse(given, path, &text).map_err(|problem| format!("{}: {problem}", path.display()))
     }
 
-    /// As [`Dnn::read`], from text; messages lack the file's name.
+    /// Reads a network, as [`Dnn::read`], from a text; messages lack the file's name.
     pub fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String> {
         file::parse(given, path, text)
     }
 
-    /// In running order: place `i` is node `i` of every request.
+    /// The operators in running order: place `i` is node `i` of every request.
     pub fn operators(&self) -> impl ExactSizeIterator<Item = &ListedOperator> {
         self.chain.iter().map(|cell| &self.operators[cell.index()])
     }
@@ -147,11 +150,12 @@ impl Dnn {
         self.chain.get(node.index()).copied()
     }
 
+    /// The distinct operators, by their cell ids.
     pub fn distinct(&self) -> &[ListedOperator] {
         &self.operators
     }
 
-    /// 0 if the operator does not depend on the tokens.
+    /// The input size of an operator's step: the tokens, or 0 if the operator does not depend on them.
     pub fn input(&self, operator: &ListedOperator, tokens: u32) -> u32 {
         if operator.form.is_constant() {
             0
@@ -173,7 +177,7 @@ impl Dnn {
         self.operators.iter().map(cell_type).collect()
     }
 
-    /// `None` for a kind that the network does not take.
+    /// The cell graph of a request; `None` for a kind of shape that the network does not take.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let tokens = match (self.most_tokens, shape) {
             (Some(most), Shape::Tokens(tokens)) if *tokens > most => {
@@ -199,7 +203,7 @@ impl Dnn {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SizeByTokens([u64; MAX_POWER + 1]);
 
-/// Far beyond any layer, and far from an overflow.
+/// The largest size: far beyond any layer, and far from an overflow.
 const MAX_SIZE: u64 = 1 << 40;
 
 const MAX_POWER: usize = 3;
@@ -217,7 +221,8 @@ impl SizeByTokens {
         };
         let mut coefficients = [0u64; MAX_POWER + 1];
         for term in text.split('+') {
-            let (mut power, mut product) = (0, 1u64);
+            let mut power = 0;
+            let mut product = 1u64;
             for factor in term.split('*').map(str::trim) {
                 match factor {
                     "tokens" if power < MAX_POWER => power += 1,
@@ -246,7 +251,7 @@ impl SizeByTokens {
         Ok(SizeByTokens(coefficients))
     }
 
-    /// `None` above `MAX_SIZE`.
+    /// The value for a number of tokens; `None` above `MAX_SIZE`.
     pub fn checked_at(&self, tokens: u32) -> Option<u64> {
         let value = self.0.iter().rev().try_fold(0u64, |sum, coefficient| {
             sum.checked_mul(u64::from(tokens))

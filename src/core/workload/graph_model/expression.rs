@@ -10,7 +10,7 @@ pub struct Linear {
     pub constant: i64,
 }
 
-/// In a need: the values of one index. The last four are nodes of a tree, seen from a node.
+/// The values of one index in a need. The last four variants are nodes of a tree, seen from a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexValues {
     All,
@@ -21,7 +21,7 @@ pub enum IndexValues {
     Root,
 }
 
-/// Far beyond any sequence, and far from an overflow.
+/// The largest number: far beyond any sequence, and far from an overflow.
 const MAX_NUMBER: i64 = 1 << 30;
 
 impl Linear {
@@ -87,7 +87,7 @@ impl Linear {
                 .sum::<i64>()
     }
 
-    /// The first name and a number.
+    /// Whether the sum consists of the first name, once, and a number.
     pub fn is_from_first(&self) -> bool {
         self.times
             .iter()
@@ -95,7 +95,7 @@ impl Linear {
             .all(|(place, times)| *times == i64::from(place == 0))
     }
 
-    /// With a sum of sizes for its only index, if it has one.
+    /// The sum with a sum of sizes in place of its only index, if it has one.
     pub fn with_first(&self, first: &Linear) -> Linear {
         let (index, sizes) = self.times.split_at(self.times.len() - first.times.len());
         let factor = index.first().copied().unwrap_or(0);
@@ -109,7 +109,7 @@ impl Linear {
         }
     }
 
-    /// A sum of sizes, whenever they are at least 1.
+    /// Whether a sum of sizes is at least 1 if each size is.
     pub fn is_positive(&self) -> bool {
         self.times.iter().all(|times| *times >= 0)
             && self.times.iter().sum::<i64>() + self.constant >= 1
@@ -117,7 +117,7 @@ impl Linear {
 }
 
 impl IndexValues {
-    /// In a need of a family.
+    /// Reads the values of an index in a need of a family.
     pub fn parse(text: &str, of: &NodeFamily, sizes: &[&str]) -> Result<IndexValues, String> {
         let text = text.trim();
         // The node of a tree can't be added.

@@ -53,7 +53,7 @@ struct GraphEntry {
     nodes: Vec<String>,
     #[serde(default)]
     edges: Vec<[u32; 2]>,
-    /// 1 if it is not given.
+    /// The weight, which is 1 if it is not given.
     weight: Option<u32>,
 }
 
@@ -249,7 +249,7 @@ fn range(
     }
 }
 
-/// Numbers may also be given as texts.
+/// The text of a number, which may also be given as a text.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::Number(number) => Some(number.to_string()),
@@ -258,7 +258,7 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// `2`, `"1.."`, `"2..3"`.
+/// The numbers of children by `2`, `"1.."` or `"2..3"`.
 fn number_of_children(given: &Value) -> Result<RangeInclusive<u32>, String> {
     let number = |text: &str| text.trim().parse::<u32>().ok();
     let range = text_of(given).and_then(|text| match text.split_once("..") {
@@ -271,7 +271,7 @@ fn number_of_children(given: &Value) -> Result<RangeInclusive<u32>, String> {
     })
 }
 
-/// `fwd[i-1]`, `enc[*]`, or a family of one node.
+/// Reads a need: `fwd[i-1]`, `enc[*]`, or a family of one node.
 fn need(
     text: &str,
     of: &NodeFamily,

@@ -20,6 +20,7 @@ use super::shape::Shape;
 use crate::base::shipped;
 use crate::base::units::CellId;
 
+/// A model that a file describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphModel {
     /// The file's name in the scenario.
@@ -27,7 +28,7 @@ pub struct GraphModel {
     pub path: PathBuf,
     pub cells: Vec<GraphCell>,
     unfolding: Unfolding,
-    /// Each request is a chain: of any two nodes, one has to wait for the other.
+    /// Whether each request is a chain: of any two nodes, one has to wait for the other.
     pub is_chain: bool,
 }
 
@@ -37,7 +38,7 @@ pub struct GraphCell {
     pub name: String,
     #[serde(default)]
     pub priority: i32,
-    /// Batch sizes with kernels, ascending; empty if all are equally good.
+    /// The batch sizes with kernels, ascending; empty if all are equally good.
     #[serde(default)]
     pub batches: Vec<u32>,
     #[serde(default)]
@@ -54,22 +55,23 @@ enum Unfolding {
 struct Given {
     nodes: Vec<CellId>,
     edges: Vec<(u32, u32)>,
-    /// How often it is drawn, relative to others.
+    /// How often the graph is drawn, relative to others.
     weight: u32,
 }
 
+/// The shapes that a model unfolds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Takes {
-    /// `chain:N`.
+    /// The shapes `chain:N`.
     #[serde(rename = "chain")]
     Chains,
-    /// `seq2seq:S>T`.
+    /// The shapes `seq2seq:S>T`.
     #[serde(rename = "seq2seq")]
     Pairs,
-    /// `tree:PARENTS`.
+    /// The shapes `tree:PARENTS`.
     #[serde(rename = "tree")]
     Trees,
-    /// `graph:K`, one of its own graphs.
+    /// The shapes `graph:K`, each one of the model's own graphs.
     #[serde(skip)]
     Graphs,
 }
@@ -81,7 +83,7 @@ impl GraphModel {
             .map_err(|problem| format!("{}: {problem}", path.display()))
     }
 
-    /// As [`GraphModel::read`], from text; messages lack the file's name.
+    /// Reads a model, as [`GraphModel::read`], from a text; messages lack the file's name.
     pub fn parse(given: &str, path: &Path, text: &str) -> Result<GraphModel, String> {
         let (cells, unfolding) = file::parse(text)?;
         let is_chain = match &unfolding {
@@ -112,13 +114,13 @@ impl GraphModel {
         }
     }
 
-    /// Requests are the same sequence of chains except for lengths, the first of which is the shape's. They can be
-    /// padded.
+    /// Whether requests are the same sequence of chains except for lengths, the first of which is the shape's. Such requests
+    /// can be padded.
     pub fn is_sequence(&self) -> bool {
         matches!(&self.unfolding, Unfolding::Rule(rule) if rule.is_sequence())
     }
 
-    /// Of the graphs that the file lists.
+    /// The weights of the graphs that the file lists.
     pub fn weights(&self) -> Vec<u32> {
         match &self.unfolding {
             Unfolding::Rule(_) => Vec::new(),
@@ -126,6 +128,7 @@ impl GraphModel {
         }
     }
 
+    /// The cell graph of a request; `None` for a shape that the model does not take.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let unfolded = match (&self.unfolding, shape) {
             (Unfolding::Rule(rule), shape) => rule.unfold(shape)?,
@@ -156,6 +159,7 @@ impl Given {
             .expect("the graph was made when its file was read")
     }
 
+    /// The graph as a chain, if it is one.
     fn as_chain(&self) -> Option<CellGraph> {
         let graph = self.graph();
         let mut order: Vec<usize> = (0..graph.len()).collect();

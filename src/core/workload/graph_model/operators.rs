@@ -12,7 +12,7 @@ pub struct GraphOperator {
     pub weight: Option<String>,
     pub bias: Option<String>,
     pub shape: Option<[u32; 2]>,
-    /// `word`, `state`, or earlier operators.
+    /// The inputs: `word`, `state`, or earlier operators.
     #[serde(default)]
     pub inputs: Vec<String>,
 }
@@ -56,9 +56,10 @@ pub(super) fn check(operators: &[GraphOperator], at: &str) -> Result<(), String>
             .iter()
             .position(|input| !known.contains(&input.as_str()))
         {
-            let (unknown, known) = (&inputs[input], known.join(", "));
             return Err(format!(
-                "{at}.inputs[{input}]: unknown input \"{unknown}\"; known here: {known}"
+                "{at}.inputs[{input}]: unknown input \"{}\"; known here: {}",
+                inputs[input],
+                known.join(", ")
             ));
         }
         let is_affine = *kind == GraphOperatorKind::Affine;
@@ -84,7 +85,7 @@ pub(super) fn check(operators: &[GraphOperator], at: &str) -> Result<(), String>
     Ok(())
 }
 
-/// The file gives shapes of operators with weights. Other widths follow from the inputs: an elementwise result has that
+/// The operators of a cell. The file gives the shapes of operators with weights. Other widths follow from the inputs: an elementwise result has that
 /// of the first, a concatenation of all, a slice by default of the hidden state.
 pub(in crate::core::workload) fn operators(
     given: &[GraphOperator],

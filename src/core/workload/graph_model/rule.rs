@@ -11,10 +11,11 @@ use crate::base::units::CellId;
 use crate::core::workload::cell_graph::{CellGraph, Graph, GraphError, Run, circle};
 use crate::core::workload::shape::{Shape, Tree};
 
-/// More than fits any device. Chains may be longer: they are not stored by node.
+/// The most nodes of a request, more than fit any device. Chains may be longer, since they are not stored by node.
 const MAX_NODES: i64 = 1 << 24;
 const MAX_EDGES: usize = 1 << 26;
 
+/// A rule that unfolds shapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfoldingRule {
     pub takes: Takes,
@@ -22,19 +23,21 @@ pub struct UnfoldingRule {
     pub is_chain: bool,
 }
 
+/// Nodes of one cell type with one or more indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFamily {
     pub name: String,
     pub cell: CellId,
-    /// Their names; of a family over a tree the name of its node.
+    /// The names of the indices; for a family over a tree the name of its node.
     pub indices: Vec<String>,
-    /// Each index is from 1 to a sum of sizes; without indices there is one node.
+    /// The last value of each index, a sum of sizes; the first is 1. Without indices there is one node.
     pub lasts: Vec<Linear>,
-    /// Of a family over a tree: the numbers of children of its nodes.
+    /// The numbers of children of its nodes, for a family over a tree.
     pub children: Option<RangeInclusive<u32>>,
     pub needs: Vec<Need>,
 }
 
+/// The nodes of a family that a node needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
     pub family: usize,
@@ -60,7 +63,7 @@ impl UnfoldingRule {
         };
         for shape in small_shapes(takes) {
             let extent = rule.extent(&shape).expect("a shape of the rule's kind");
-            rule.written_out(&extent)
+            rule.write_out(&extent)
                 .map_err(|problem| format!("{problem} (for a request {shape})"))?;
         }
         Ok(rule)
@@ -79,7 +82,7 @@ impl UnfoldingRule {
         let extent = self.extent(shape)?;
         if !self.is_chain {
             return Some(
-                self.written_out(&extent)
+                self.write_out(&extent)
                     .map(|graph| CellGraph::Graph(graph.into())),
             );
         }
@@ -106,6 +109,7 @@ impl UnfoldingRule {
         Some(runs.map(CellGraph::chains))
     }
 
+    /// The size of a request; `None` for a shape that the rule does not take.
     pub(super) fn extent<'s>(&self, shape: &'s Shape) -> Option<RequestExtent<'s>> {
         let (sizes, tree) = match (self.takes, shape) {
             (Takes::Chains, Shape::Chain(n) | Shape::Tokens(n)) => ([*n, 0], None),
@@ -119,7 +123,8 @@ impl UnfoldingRule {
         })
     }
 
-    pub(super) fn written_out(&self, extent: &RequestExtent<'_>) -> Result<Graph, String> {
+    /// The graph of a request, node by node.
+    pub(super) fn write_out(&self, extent: &RequestExtent<'_>) -> Result<Graph, String> {
         let mut placed: Vec<PlacedFamily> = Vec::with_capacity(self.families.len());
         let mut nodes = 0;
         for family in &self.families {
@@ -166,15 +171,17 @@ impl UnfoldingRule {
 
     fn name(&self, placed: &[PlacedFamily], node: i64) -> String {
         let number = placed.partition_point(|family| family.first <= node) - 1;
-        let (family, at) = (&self.families[number], &placed[number]);
+        let family = &self.families[number];
+        let at = &placed[number];
         let indices: Vec<String> = at
             .indices(node - at.first)
             .iter()
             .map(i64::to_string)
             .collect();
-        match indices.is_empty() {
-            true => family.name.clone(),
-            false => format!("{}[{}]", family.name, indices.join(", ")),
+        if indices.is_empty() {
+            family.name.clone()
+        } else {
+            format!("{}[{}]", family.name, indices.join(", "))
         }
     }
 }
@@ -186,7 +193,7 @@ impl NodeFamily {
     }
 }
 
-/// They reveal all cycles except those through distant references.
+/// Shapes that reveal all cycles, except those through distant references.
 fn small_shapes(takes: Takes) -> Vec<Shape> {
     let shapes: &[&str] = match takes {
         Takes::Chains => &["chain:1", "chain:2", "chain:3", "chain:4"],
@@ -209,13 +216,13 @@ fn small_shapes(takes: Takes) -> Vec<Shape> {
 
 /// The size of a request.
 pub(super) struct RequestExtent<'t> {
-    /// Those of [`sizes`], or a tree's nodes; others are 0.
+    /// The sizes by [`sizes`], or the number of a tree's nodes; others are 0.
     sizes: [i64; 2],
-    /// For rules of trees.
+    /// The tree of a request, for rules of trees.
     tree: Option<Branches<'t>>,
 }
 
-/// Nodes are numbered from 1.
+/// A tree with the children of each node. Nodes are numbered from 1.
 struct Branches<'t> {
     tree: &'t Tree,
     children: Vec<Vec<i64>>,
@@ -265,7 +272,7 @@ struct PlacedFamily {
     first: i64,
     /// The last value of each index.
     lasts: Vec<i64>,
-    /// For a family over a tree: those of the tree's nodes that are its own, from 0.
+    /// The nodes of the tree that belong to the family, from 0, for a family over a tree.
     nodes: Option<Vec<i64>>,
 }
 
@@ -318,8 +325,11 @@ impl PlacedFamily {
         let mut places = vec![0];
         for (item, last) in items.iter().zip(&self.lasts) {
             let named = extent.named(item, values, *last);
-            let within = |place| named.iter().map(move |index| place * last + index - 1);
-            places = places.into_iter().flat_map(within).collect();
+            let mut inner = Vec::with_capacity(places.len() * named.len());
+            for place in places {
+                inner.extend(named.iter().map(|index| place * last + index - 1));
+            }
+            places = inner;
         }
         if let Some(nodes) = &self.nodes {
             places = places

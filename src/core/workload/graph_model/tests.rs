@@ -256,7 +256,7 @@ proptest::proptest! {
         );
         if let Ok(model) = ruled("chain", &nodes) && model.is_chain {
             let Unfolding::Rule(rule) = &model.unfolding else { unreachable!() };
-            let graph = rule.written_out(&rule.extent(&Shape::Chain(n)).unwrap()).unwrap();
+            let graph = rule.write_out(&rule.extent(&Shape::Chain(n)).unwrap()).unwrap();
             let depth = graph.depths().iter().max().unwrap() + 1;
             proptest::prop_assert_eq!(depth as usize, graph.len());
             let mut order: Vec<usize> = (0..graph.len()).collect();

@@ -1,8 +1,8 @@
 //! The operators of the built-in models: the CPU backend's equations in the form of DyNet's and MXNet's builders, with
 //! one product for all gates, then a slice for each.
 //!
-//! `built_in.csv` lists them by cell. `WORD` and `STATE` are sources, other inputs operators of the cell. Widths are in
-//! hidden units (`h`), embeddings (`e`) and words of the vocabulary (`v`). The child-sum cell is MXNet's symbolic form
+//! `built_in.csv` lists them by cell. The inputs `WORD` and `STATE` are sources; other inputs are operators of the cell. Widths
+//! are in hidden units (`h`), embeddings (`e`) and words of the vocabulary (`v`). The child-sum cell is MXNet's symbolic form
 //! for K children: 22 + 2K operators. With the word, six weights and two states per child it has 29 + 4K nodes; for one
 //! child the 33 of JIT dynamic batching (section 3).
 
@@ -13,7 +13,7 @@ use crate::core::workload::model::Model;
 const TABLE: &str = include_str!("built_in.csv");
 
 impl Model {
-    /// By cell id, the operators of each cell. One that lists none is opaque.
+    /// The operators of each cell, in the order of the cell ids. A cell that lists no operators is opaque.
     pub fn operators(&self, sizes: &Sizes) -> Vec<Vec<Operator>> {
         let cells = |names: &[&str]| names.iter().map(|name| cell(name, sizes)).collect();
         match self {
@@ -29,13 +29,11 @@ impl Model {
                 ]
                 .concat(),
             ),
-            Model::Graph(model) => {
-                let of_cell = |cell: &GraphCell| match &cell.operators[..] {
-                    [] => opaque(&cell.name, sizes),
-                    listed => graph_model::operators::operators(listed, sizes),
-                };
-                model.cells.iter().map(of_cell).collect()
-            }
+            Model::Graph(model) => model
+                .cells
+                .iter()
+                .map(|cell| graph_operators(cell, sizes))
+                .collect(),
             Model::Dnn(_) | Model::Network(_) | Model::Llm(_) => self
                 .cell_types()
                 .iter()
@@ -45,6 +43,15 @@ impl Model {
     }
 }
 
+/// The operators of a graph model's cell.
+fn graph_operators(cell: &GraphCell, sizes: &Sizes) -> Vec<Operator> {
+    match &cell.operators[..] {
+        [] => opaque(&cell.name, sizes),
+        listed => graph_model::operators::operators(listed, sizes),
+    }
+}
+
+/// The operators that the table lists for a cell.
 fn cell(cell: &str, sizes: &Sizes) -> Vec<Operator> {
     let mut operators: Vec<Operator> = Vec::new();
     for line in TABLE
@@ -95,7 +102,7 @@ fn kind(text: &str) -> OperatorKind {
 }
 
 impl Sizes {
-    /// `h`, `4h` or a plain number.
+    /// The width of a text such as `h`, `4h` or a plain number.
     pub(crate) fn size(&self, text: &str) -> u32 {
         let number = text.trim_end_matches(['h', 'e', 'v']);
         let unit = match &text[number.len()..] {

@@ -1,13 +1,17 @@
-//! Ids for a model's operators, after those of its cells, for tasks, costs and logs.
+//! The ids of a model's operators, which follow those of its cells, for tasks, costs and logs.
 
 use super::{Operator, Sizes, kernels};
 use crate::base::units::CellId;
 use crate::core::workload::model::{CellType, Model};
 
+/// The operators of a model with their ids.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
+    /// The distinct operators and kernels; the first has the id after those of the cells.
     pub entries: Vec<CatalogueEntry>,
+    /// The operators of each cell.
     pub operators: Vec<OperatorList>,
+    /// The kernels of each cell.
     pub kernels: Vec<OperatorList>,
 }
 
@@ -26,7 +30,7 @@ pub struct CatalogueEntry {
 }
 
 impl Catalogue {
-    /// Numbered cell by cell. A kernel that is a whole operator has the operator's id.
+    /// Numbers the operators cell by cell. A kernel that is a whole operator has the operator's id.
     pub fn new(model: &Model, sizes: &Sizes) -> Catalogue {
         let cells = model.cell_types();
         let mut entries: Vec<CatalogueEntry> = Vec::new();
@@ -49,7 +53,8 @@ impl Catalogue {
                 operators,
             }
         };
-        let (mut whole, mut split) = (Vec::new(), Vec::new());
+        let mut whole = Vec::new();
+        let mut split = Vec::new();
         for (cell, operators) in model.operators(sizes).into_iter().enumerate() {
             split.push(numbered(cell, kernels(&operators)));
             whole.push(numbered(cell, operators));
@@ -61,6 +66,7 @@ impl Catalogue {
         }
     }
 
+    /// The cell types that stand for the operators.
     pub fn types(&self) -> impl Iterator<Item = CellType> {
         self.entries
             .iter()

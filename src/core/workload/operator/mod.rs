@@ -4,7 +4,7 @@
 mod built_in;
 pub mod catalogue;
 
-/// The last one of a list gives the cell's state.
+/// An operator of a cell. The last one of a cell's list gives its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
     pub name: String,
@@ -15,7 +15,7 @@ pub struct Operator {
     pub shape: [u32; 2],
 }
 
-/// Equal names of weights, also in two cells, mean the same weight.
+/// What an operator computes. Equal names of weights, also in two cells, mean the same weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OperatorKind {
     Matmul {
@@ -29,7 +29,7 @@ pub enum OperatorKind {
     Elementwise {
         function: String,
     },
-    /// Of its inputs by element, or of its input's rows.
+    /// The sum of its inputs by element, or of its input's rows.
     Sum,
     Lookup {
         table: String,
@@ -40,25 +40,29 @@ pub enum OperatorKind {
     Opaque,
 }
 
+/// How often an operator runs at a node, and over how many matrix rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RowRule {
+    /// It runs once, over one row.
     One,
-    /// Once per preceding cell (child), over one row each.
+    /// It runs once for each preceding cell (child), over one row each.
     ForEach,
-    /// Once, over a row per preceding cell.
+    /// It runs once, over a row for each preceding cell.
     Stacked,
 }
 
+/// An input of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperandSource {
     /// An earlier operator, by its place in the list. A [`RowRule::ForEach`] operator takes the output for the same
     /// preceding cell; others take all.
     Operator(u16),
     Word,
-    /// Of the preceding cells: for [`RowRule::ForEach`] of one, otherwise of all.
+    /// The state of one preceding cell for [`RowRule::ForEach`], and otherwise the states of all.
     State,
 }
 
+/// The widths of a model's layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     pub hidden: u32,
@@ -67,12 +71,12 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Wider layers take tens of gigabytes.
+    /// The largest width: wider layers take tens of gigabytes.
     pub const MAX_WIDTH: u32 = 1 << 16;
-    /// A decoder keeps its word as a float32, which is exact up to this number.
+    /// The largest vocabulary: a decoder keeps its word as a float32, which is exact up to this number.
     pub const MAX_VOCABULARY: u32 = 1 << 24;
 
-    /// Hidden state and words of one width, and the 30,000 words of BatchMaker's decoder.
+    /// The sizes of a hidden state and embeddings of one width, with the 30,000 words of BatchMaker's decoder.
     pub fn square(hidden: u32) -> Sizes {
         Sizes {
             hidden,
@@ -85,7 +89,7 @@ impl Sizes {
 /// An input by its name: a word, a state, or one of the operators before.
 ///
 /// # Panics
-/// With another name.
+/// The name is another one.
 pub(super) fn source(name: &str, [word, state]: [&str; 2], before: &[Operator]) -> OperandSource {
     match before.iter().position(|operator| operator.name == name) {
         _ if name == word => OperandSource::Word,
@@ -107,7 +111,7 @@ pub struct Signature {
 }
 
 impl Operator {
-    /// At a node with `before` preceding cells; `None` if DyNet can't batch it.
+    /// The signature at a node with `before` preceding cells; `None` if DyNet can't batch the operator.
     pub fn signature(&self, before: u32) -> Option<Signature> {
         let sizes = match self.kind {
             OperatorKind::Opaque => return None,
@@ -124,7 +128,7 @@ impl Operator {
         })
     }
 
-    /// The number of preceding cells if it takes something of all, otherwise 1 (JIT dynamic batching, section 4.2).
+    /// The number of preceding cells if the operator takes something of all, otherwise 1 (JIT dynamic batching, section 4.2).
     pub fn layout(&self, before: u32) -> u32 {
         let all_states = self.rows == RowRule::One && self.inputs.contains(&OperandSource::State);
         if all_states || self.rows == RowRule::Stacked {
@@ -134,6 +138,7 @@ impl Operator {
         }
     }
 
+    /// How often the operator runs at a node with `before` preceding cells.
     pub fn copies(&self, before: u32) -> u32 {
         if self.rows == RowRule::ForEach {
             before
@@ -142,6 +147,7 @@ impl Operator {
         }
     }
 
+    /// The rows of each run at a node with `before` preceding cells.
     pub fn rows(&self, before: u32) -> u32 {
         if self.rows == RowRule::Stacked {
             before
@@ -151,7 +157,7 @@ impl Operator {
     }
 }
 
-/// A product with a bias becomes a product and an addition (JIT dynamic batching, section 4.1).
+/// The kernels of some operators: a product with a bias becomes a product and an addition (JIT dynamic batching, section 4.1).
 pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
     let mut kernels: Vec<Operator> = Vec::with_capacity(2 * operators.len());
     let mut place = Vec::with_capacity(operators.len());
@@ -191,7 +197,7 @@ pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
 /// of equal depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Depths {
-    /// By operator, the edges from one without operators as inputs, and from a state; `None` without a path.
+    /// The edges to each operator from one without operators as inputs, and from a state; `None` without a path.
     edges: Vec<[Option<u32>; 2]>,
 }
 
@@ -214,8 +220,8 @@ impl Depths {
         Depths { edges }
     }
 
-    /// `states`: the depth of the operator that gives the deepest preceding state (for [`RowRule::ForEach`] that cell's);
-    /// `None` without preceding cells.
+    /// The depth of an operator. `states` is the depth of the operator that gives the deepest preceding state (for
+    /// [`RowRule::ForEach`] that of its cell), or `None` without preceding cells.
     pub fn depth(&self, operator: usize, states: Option<u32>) -> u32 {
         let [from_word, from_state] = self.edges[operator];
         from_word
@@ -223,6 +229,7 @@ impl Depths {
             .unwrap_or(0)
     }
 
+    /// The depth of the operator that gives the cell's state.
     pub fn state(&self, states: Option<u32>) -> u32 {
         self.depth(self.edges.len() - 1, states)
     }
