@@ -15,7 +15,7 @@ use crate::base::memory::bounded;
 static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
 static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/traces");
 
-/// Persistent kernels on an H100, and cuDNN's: what GRNN's claims are compared with.
+/// The times of persistent kernels and of cuDNN's on an H100, with which GRNN's claims are compared.
 pub const GRNN_MEASURED: &str = "results/reference/gpu/measured.csv";
 /// The CPU backend compared with other systems.
 pub const PEERS: &str = "results/reference/peers.txt";

@@ -17,7 +17,7 @@ pub struct Nanos(pub u64);
 impl Nanos {
     /// The start of a run, or no time.
     pub const ZERO: Nanos = Nanos(0);
-    /// Later than any event.
+    /// The largest time, later than any event.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
     /// The nearest whole number, halves up; negative values and NaN become zero, and large ones [`Nanos::MAX`].
@@ -201,7 +201,7 @@ pub struct Share(pub u64);
 impl Share {
     pub const WHOLE: Share = Share(1 << 32);
 
-    /// `part` of `whole`, rounded up, at most [`Share::WHOLE`].
+    /// The share of `part` in `whole`, rounded up and at most [`Share::WHOLE`].
     pub fn of(part: u32, whole: u32) -> Share {
         if part >= whole {
             Share::WHOLE

@@ -11,7 +11,7 @@ use crate::base::units::Nanos;
 /// they are the same on every platform.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// Batches and their times in ns, ascending; each batch is there once.
+    /// The batches and their times in ns, ascending; each batch is there once.
     points: Vec<(u32, u64)>,
     /// The times of batches up to [`TABULATED`]. Clones share them, since each policy has many.
     small: Arc<[Nanos]>,

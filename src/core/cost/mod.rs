@@ -66,9 +66,9 @@ pub trait CostModel: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Runs {
     pub time: Nanos,
-    /// One launch does all runs with the weights on chip, and occupies the whole device.
+    /// Whether one launch does all runs with the weights on chip, and occupies the whole device.
     pub persistent: bool,
-    /// The launch moves the states: no [`Extra::Gather`] and [`Extra::Requests`].
+    /// Whether the launch moves the states, so that a task does not pay for [`Extra::Gather`] and [`Extra::Requests`].
     pub moves_states: bool,
 }
 

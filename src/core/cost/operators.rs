@@ -7,7 +7,7 @@
 use crate::base::units::CellId;
 use crate::core::workload::operator::{Operator, OperatorKind};
 
-/// Floating-point operations in the time of a byte: 15.7 TFLOP/s by 900 GB/s of a V100, rounded. It affects only the
+/// The floating-point operations in the time of a byte: 15.7 TFLOP/s by 900 GB/s of a V100, rounded. It affects only the
 /// few operators that are bound by memory.
 pub const BALANCE: u64 = 17;
 

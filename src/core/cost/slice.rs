@@ -21,7 +21,7 @@ pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> V
     times
 }
 
-/// Stages that are as even as possible: the longest is as short as can be, and then the sum of squares is the least.
+/// The stages that are as even as possible: the longest is as short as can be, and then the sum of squares is the least.
 pub fn even(times: &[Nanos], stages: usize) -> Result<Vec<Range<usize>>, String> {
     if !(1..=times.len()).contains(&stages) {
         return Err(format!(
@@ -81,7 +81,7 @@ fn best(
     (least[operators].expect("there is a way"), ranges)
 }
 
-/// Stages that begin at the operators with these names.
+/// The stages that begin at the operators with these names.
 pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
     let known: Vec<&str> = network
         .operators()
@@ -105,7 +105,7 @@ pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
     Ok(between(&cuts, network.operators().len()))
 }
 
-/// Stages that begin where preferred batches fall from above to at most the threshold.
+/// The stages that begin where preferred batches fall from above to at most the threshold.
 pub fn by_preferred(preferred: &[u32], threshold: u32) -> Vec<Range<usize>> {
     let cuts: Vec<usize> = (1..preferred.len())
         .filter(|place| preferred[place - 1] > threshold && preferred[*place] <= threshold)

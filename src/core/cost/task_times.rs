@@ -27,7 +27,7 @@ struct StateTracker {
     graphs: Arc<[CellGraph]>,
     /// The states of each request; empty before its first task and after its last.
     states: Vec<RequestStates>,
-    /// Empty between tasks, and kept for their memory.
+    /// Lists that are empty between tasks, and kept for their memory.
     nodes: Vec<NodeRef>,
     parts: Vec<Part>,
 }

@@ -41,17 +41,17 @@ pub type Shares<T> = Vec<(T, f64)>;
 /// No run draws enough requests to see smaller shares.
 const NEGLIGIBLE: f64 = 1e-12;
 
-/// Words of English Europarl sentences: negative binomial, mean 24.6.
+/// The words of English Europarl sentences: negative binomial, mean 24.6.
 pub fn europarl_en() -> Shares<u32> {
     negative_binomial(2.837, 0.1073)
 }
 
-/// Words of German Europarl sentences: negative binomial, mean 22.3.
+/// The words of German Europarl sentences: negative binomial, mean 22.3.
 pub fn europarl_de() -> Shares<u32> {
     negative_binomial(2.417, 0.1021)
 }
 
-/// Lengths of German sentences, as [`europarl_de`], and of their English translations: the logarithm of the ratio is normal,
+/// The lengths of German sentences, as [`europarl_de`], and of their English translations: the logarithm of the ratio is normal,
 /// with parameters by the German length.
 pub fn europarl_de_en() -> Shares<(u32, u32)> {
     europarl_de()
@@ -65,7 +65,7 @@ pub fn europarl_de_en() -> Shares<(u32, u32)> {
         .collect()
 }
 
-/// Lengths with BatchMaker's mean (24), share below 100 words and longest sentence (330, section 7.1): one sentence in a thousand is
+/// The lengths of sentences with BatchMaker's mean (24), share below 100 words and longest sentence (330, section 7.1): one sentence in a thousand is
 /// from an exponential tail above 100 words.
 pub fn paper_lstm() -> Shares<u32> {
     const LONGEST: u32 = 330;
@@ -88,7 +88,7 @@ pub fn paper_lstm() -> Shares<u32> {
     (0..).zip(shares).skip(1).collect()
 }
 
-/// Tokens of prompts and outputs in Azure's conversation trace of 2023: log-normal, with the trace's medians (1,020 and
+/// The tokens of prompts and outputs in Azure's conversation trace of 2023: log-normal, with the trace's medians (1,020 and
 /// 129: Splitwise, ISCA 2024, section 3) and means (1,155 and 211). Both are drawn independently, so the trace's groups of
 /// equal prompts are lost.
 pub fn azure_conversation() -> Shares<(u32, u32)> {
@@ -101,7 +101,7 @@ pub fn azure_conversation() -> Shares<(u32, u32)> {
     independent(&log_normal(1020.0, 1155.0), &log_normal(129.0, 211.0))
 }
 
-/// Tokens of ShareGPT's conversations. Of their lengths only the means are stated (vLLM, SOSP 2023, figure 11), so they are
+/// The tokens of ShareGPT's conversations. Of their lengths only the means are stated (vLLM, SOSP 2023, figure 11), so they are
 /// exponential.
 pub fn sharegpt() -> Shares<(u32, u32)> {
     independent(&exponential(161.31), &exponential(337.99))

@@ -42,9 +42,9 @@ pub enum ImportedShape {
     Chain,
     /// The lengths of input and output.
     Seq2seq,
-    /// One pass over an input of this many tokens.
+    /// One pass over the tokens of an input.
     Tokens,
-    /// Prompt and output of a language model.
+    /// The prompt and the output of a language model.
     Llm,
     /// A tree.
     Tree,

@@ -56,7 +56,7 @@ pub struct CellType {
 pub const KNOWN: &str = "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, dnn:FILE.csv, graph:FILE, \
      llm, llm:FILE";
 
-/// The end of a file of operators, which tells it from the name of a cell.
+/// The ending of a file of operators, which distinguishes it from the name of a cell.
 const LISTED: &str = ".csv";
 
 const MAX_ARITY: u8 = 99;
@@ -75,7 +75,7 @@ impl CellType {
 }
 
 impl Model {
-    /// `find` gives the path of the file that a name mentions.
+    /// Opens a model by name. `find` gives the path of the file that a name mentions.
     pub fn open(
         name: &str,
         find: &dyn Fn(&str) -> Result<PathBuf, String>,
@@ -335,7 +335,7 @@ impl<'a> Unfolder<'a> {
                 taken(graph.unfold(shape))
             }
             (Model::Graph(graph), _) => self.once(shape, || taken(graph.unfold(shape))),
-            // The graph does not tell the output's length.
+            // The graph does not reveal the output's length.
             (Model::Llm(_), Shape::Llm { prompt, .. }) => Ok(CellGraph::chains([Run {
                 cell: CellId(0),
                 length: 1,

@@ -23,7 +23,7 @@ pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
-/// SplitMix64's finaliser, a bijection in which each bit affects all others.
+/// The finaliser of SplitMix64, a bijection in which each bit affects all others.
 #[inline]
 pub(crate) fn split_mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);

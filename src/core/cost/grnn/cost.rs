@@ -12,13 +12,13 @@ use crate::base::units::Nanos;
 /// The terms of a step's cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// GC: moving the state from L2 to shared memory (equation 10), 2 decimals.
+    /// GC: the cost of moving the state from L2 to shared memory (equation 10), 2 decimals.
     pub memory: f64,
-    /// SC: a second synchronisation; the first is left out.
+    /// SC: the cost of a second synchronisation; that of the first is left out.
     pub synchronisation: f64,
-    /// RC: sums over a group (equation 14).
+    /// RC: the cost of sums over a group (equation 14).
     pub reduction: f64,
-    /// PC: each thread's products (equation 12), 2 decimals.
+    /// PC: the cost of each thread's products (equation 12), 2 decimals.
     pub product: f64,
 }
 

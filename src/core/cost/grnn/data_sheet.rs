@@ -14,7 +14,7 @@ use crate::core::workload::input;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DataSheet {
     pub name: String,
-    /// SMs: multiprocessors, each with one block.
+    /// SMs: the multiprocessors, each with one block.
     pub multiprocessors: u32,
     #[serde(rename = "grnn")]
     pub constants: Constants,
@@ -24,7 +24,7 @@ pub struct DataSheet {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Constants {
-    /// NS: warp schedulers of a multiprocessor.
+    /// NS: the warp schedulers of a multiprocessor.
     pub schedulers: u32,
     /// The 32-bit registers of a multiprocessor.
     pub registers: u32,
@@ -36,11 +36,11 @@ pub struct Constants {
     pub thread_registers: u32,
     /// FC: the latency of a fused multiply-add, in cycles.
     pub fma_cycles: u32,
-    /// L2B: bytes per cycle from L2 to a multiprocessor.
+    /// L2B: the bytes per cycle from L2 to a multiprocessor.
     pub l2_bytes: u32,
     /// SC: the cost of a second synchronisation, with which both take two round trips to L2.
     pub second_synchronisation: u32,
-    /// FPS: multiply-adds in the time of a shuffle.
+    /// FPS: the multiply-adds in the time of a shuffle.
     pub shuffle: u32,
     pub products: Products,
     pub reductions: Reductions,
@@ -80,9 +80,9 @@ impl Products {
 pub struct Reductions {
     /// S3: the factor of one more value.
     pub value: f64,
-    /// From this number of values the cost is proportional.
+    /// The number of values from which the cost is proportional.
     pub bound: u32,
-    /// Below the bound, the values that cost as much as the bound.
+    /// The number of values whose cost below the bound is that at the bound.
     pub bound_values: u32,
 }
 

@@ -28,13 +28,13 @@ pub struct ReportedGpu {
 /// The results of the micro-benchmarks, in cycles of a multiprocessor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MicroBenchmarks {
-    /// FC: a multiply-add.
+    /// FC: the cycles of a multiply-add.
     pub fma: f64,
-    /// A shuffle and an addition.
+    /// The cycles of a shuffle and an addition.
     pub shuffle: f64,
     /// The bytes per cycle from L2 to a multiprocessor that reads by itself, and to each if all read.
     pub l2: [f64; 2],
-    /// A barrier of a row of blocks, one on each multiprocessor.
+    /// The cycles of a barrier of a row of blocks, one on each multiprocessor.
     pub barrier: f64,
     /// The cycles of one more element of the state, by warps and outputs.
     pub products: Vec<MeasuredProduct>,
@@ -81,7 +81,7 @@ impl MicroBenchmarks {
         })
     }
 
-    /// By how much the fitted constants miss a product and a reduction at most, as fractions of the measured cycles.
+    /// The largest relative errors of the fitted constants for products and for reductions.
     pub fn misses(&self, constants: &Constants) -> [f64; 2] {
         let baseline = self
             .products
@@ -128,7 +128,7 @@ impl MicroBenchmarks {
     }
 }
 
-/// S1 and S2: `log cost = log warps · log2(warps) + log outputs · log2(outputs)`.
+/// Fits S1 and S2: `log cost = log warps · log2(warps) + log outputs · log2(outputs)`.
 fn products(points: &[MeasuredProduct]) -> Result<Products> {
     let baseline = points
         .iter()
@@ -168,7 +168,7 @@ fn products(points: &[MeasuredProduct]) -> Result<Products> {
     })
 }
 
-/// S3: `log cost = log value · values`, where a shuffle costs 1.
+/// Fits S3: `log cost = log value · values`, where a shuffle costs 1.
 fn reductions(points: &[MeasuredReduction], shuffle: f64) -> Result<Reductions> {
     let mut xx = 0.0;
     let mut xy = 0.0;

@@ -237,13 +237,15 @@ pub struct PersistentTimes {
 }
 
 impl PersistentTimes {
-    /// The times of the kernels of these launches. It is an error if there are no kernels, or if the device has no
-    /// times.
+    /// The times of the kernels of these launches.
+    ///
+    /// # Errors
+    /// There are no kernels, or the device has no times.
     pub fn new(launches: KernelLaunches, device: &DataSheet) -> Result<PersistentTimes> {
         PersistentTimes::of(launches, device, 0)
     }
 
-    /// Several LSTM layers in one launch, all as wide as their input. A layer is one step behind the layer before it, so
+    /// The times of several LSTM layers in one launch, all as wide as their input. A layer is one step behind the layer before it, so
     /// a launch has `layers - 1` more steps than its sequences. One of the later layers takes the time of a step: the
     /// first one's dot products are half as long. The paper does not say how its networks of several layers run (section
     /// 8.5); this is a definition of this project.

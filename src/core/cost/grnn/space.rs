@@ -11,11 +11,11 @@ use super::DataSheet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rnn {
-    /// One synchronisation.
+    /// An LSTM with one synchronisation.
     Lstm,
-    /// Two synchronisations: blocks wait for the reset gate's product.
+    /// A GRU with two synchronisations: blocks wait for the reset gate's product.
     GruDouble,
-    /// One synchronisation: each block computes all that it needs of the reset gate.
+    /// A GRU with one synchronisation: each block computes all that it needs of the reset gate.
     GruSingle,
 }
 
@@ -50,17 +50,17 @@ pub struct RnnSizes {
 /// How outputs are divided into tiles (one per block), and a tile among threads (GRNN, section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mapping {
-    /// TW: elements of the state per tile; the last of a row may be narrower.
+    /// TW: the elements of the state per tile; the last of a row may be narrower.
     pub tile_width: u32,
-    /// TH: sequences per tile.
+    /// TH: the sequences per tile.
     pub tile_height: u32,
-    /// GPB: work groups per block.
+    /// GPB: the work groups per block.
     pub groups: u32,
-    /// WS: threads per work group, which share a dot product; a power of two up to a warp.
+    /// WS: the threads per work group, which share a dot product; a power of two up to a warp.
     pub group_size: u32,
 }
 
-/// `TW,TH,GPB,WS`.
+/// Writes `TW,TH,GPB,WS`.
 impl fmt::Display for Mapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -167,7 +167,7 @@ impl Process {
     }
 }
 
-/// Arrival times, drawn as they are taken.
+/// Arrival times that are drawn as they are taken.
 pub type ArrivalTimes = Box<dyn Iterator<Item = Nanos>>;
 
 /// The first `n` times.

@@ -146,7 +146,7 @@ impl Hash for Graph {
 pub struct Subgraph {
     pub cell: CellId,
     pub nodes: u32,
-    /// Edges from other subgraphs, all of which must be satisfied for its release.
+    /// The edges from other subgraphs, all of which must be satisfied before the release.
     pub outer_inputs: u32,
 }
 

@@ -37,7 +37,7 @@ pub struct ListedOperator {
 pub enum FormKind {
     /// Products with weights, read once; rows are stacked: `[batch·rows, inner] × [inner, columns]`.
     Matmul,
-    /// Products of queries' own matrices: `count·batch` of them.
+    /// The `count·batch` products of queries' own matrices.
     BatchedMatmul,
     /// No products, only memory traffic.
     Memory,

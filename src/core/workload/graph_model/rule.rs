@@ -23,7 +23,7 @@ pub struct UnfoldingRule {
     pub is_chain: bool,
 }
 
-/// Nodes of one cell type with one or more indices.
+/// The nodes of one cell type with one or more indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFamily {
     pub name: String,
@@ -257,7 +257,7 @@ impl RequestExtent<'_> {
             }
             (IndexValues::Itself, _) => vec![values[0]],
             (IndexValues::Children, Some(tree)) => tree.children[node()].clone(),
-            // 0, which is no node, for the root.
+            // The root has the parent 0, which is not a node.
             (IndexValues::Parent, Some(tree)) => {
                 vec![tree.tree.parents()[node()].wrapping_add(1).into()]
             }

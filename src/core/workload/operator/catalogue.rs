@@ -24,7 +24,7 @@ pub struct OperatorList {
 #[derive(Clone, Debug)]
 pub struct CatalogueEntry {
     pub cell: CellId,
-    /// `CELL.OPERATOR`.
+    /// The name `CELL.OPERATOR`.
     pub name: String,
     pub operator: Operator,
 }

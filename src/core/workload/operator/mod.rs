@@ -25,7 +25,7 @@ pub enum OperatorKind {
         weight: String,
         bias: String,
     },
-    /// `sigmoid`, `tanh`, `product`, …
+    /// A function of each element: `sigmoid`, `tanh`, `product`, …
     Elementwise {
         function: String,
     },
@@ -192,7 +192,7 @@ pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
     kernels
 }
 
-/// Depths of a cell's operators in a request's graph of operators, given the depth of the preceding states: the larger
+/// The depths of a cell's operators in a request's graph of operators, given the depth of the preceding states: the larger
 /// of the distance from the word, and the states' depth plus the distance from them. So a batch can be counted by cells
 /// of equal depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
