@@ -1,8 +1,6 @@
 //! Synthetic shapes, fitted to public corpora; `traces/README.md` gives parameters and quality. A fitted distribution
 //! lists each length's share, so that it is handled like a measured histogram.
 
-use std::iter::successors;
-
 use rand::RngExt;
 use rand_distr::{Beta, Distribution};
 use statrs::function::erf::{erf, erf_inv};
@@ -92,13 +90,14 @@ pub fn paper_lstm() -> Shares<u32> {
 /// 129: Splitwise, ISCA 2024, section 3) and means (1,155 and 211). Both are drawn independently, so the trace's groups of
 /// equal prompts are lost.
 pub fn azure_conversation() -> Shares<(u32, u32)> {
-    let log_normal = |median: f64, mean: f64| {
-        let spread = (2.0 * (mean / median).ln()).sqrt();
-        quantiles(move |share| {
-            median * (spread * std::f64::consts::SQRT_2 * erf_inv(2.0 * share - 1.0)).exp()
-        })
-    };
     independent(&log_normal(1020.0, 1155.0), &log_normal(129.0, 211.0))
+}
+
+fn log_normal(median: f64, mean: f64) -> Vec<u32> {
+    let spread = (2.0 * (mean / median).ln()).sqrt();
+    quantiles(move |share| {
+        median * (spread * std::f64::consts::SQRT_2 * erf_inv(2.0 * share - 1.0)).exp()
+    })
 }
 
 /// The tokens of ShareGPT's conversations. Of their lengths only the means are stated (vLLM, SOSP 2023, figure 11), so they are
@@ -134,14 +133,16 @@ fn independent(first: &[u32], second: &[u32]) -> Shares<(u32, u32)> {
 /// The distribution 1 + Poisson(Gamma(shape `r`, scale `(1 - p) / p`)).
 fn negative_binomial(r: f64, p: f64) -> Shares<u32> {
     let mean = 1.0 + r * (1.0 - p) / p;
-    let next = |&(length, share): &(u32, f64)| {
+    let mut shares = Vec::new();
+    let mut length = 1;
+    let mut share = p.powf(r);
+    while f64::from(length) <= mean || share >= NEGLIGIBLE {
+        shares.push((length, share));
         let growth = (r + f64::from(length - 1)) / f64::from(length) * (1.0 - p);
-        Some((length + 1, share * growth))
-    };
-    let counts = |(length, share): &(u32, f64)| f64::from(*length) <= mean || *share >= NEGLIGIBLE;
-    successors(Some((1, p.powf(r))), next)
-        .take_while(counts)
-        .collect()
+        share *= growth;
+        length += 1;
+    }
+    shares
 }
 
 /// The lengths of translations: `source × exp(N(mean, sd))`, rounded, at least 1.

@@ -107,13 +107,13 @@ impl ImportFormat {
     /// The format with times whose columns the first line names.
     pub fn of_header(first_line: &str) -> Result<ImportFormat> {
         let names: Vec<String> = match serde_json::from_str::<Map<String, Value>>(first_line) {
-            Ok(object) => object.keys().map(|name| normalized(name)).collect(),
-            Err(_) => first_line.split(',').map(normalized).collect(),
+            Ok(object) => object.keys().map(|name| normalize(name)).collect(),
+            Err(_) => first_line.split(',').map(normalize).collect(),
         };
-        let has = |needed: &&str| names.iter().any(|name| name == needed);
-        let found = TIMED
-            .iter()
-            .find(|(_, columns, _)| columns[..2].iter().all(has));
+        let found = TIMED.iter().find(|(_, columns, _)| {
+            let mut needed = columns[..2].iter();
+            needed.all(|column| names.iter().any(|name| name == column))
+        });
         found.map(|(format, ..)| *format).ok_or_else(|| {
             Error::input(
                 "line 1: not the header of azure, burstgpt, mooncake or csv; name the format with --format, as sentences or parents",
@@ -146,7 +146,7 @@ impl ImportFormat {
 }
 
 /// The name of a column without regard to case, blanks and a byte-order mark.
-fn normalized(name: &str) -> String {
+fn normalize(name: &str) -> String {
     name.trim_start_matches('\u{feff}')
         .trim()
         .to_ascii_lowercase()
@@ -275,7 +275,7 @@ fn csv_rows(text: &str) -> Result<FileRows<'_>> {
         .headers()
         .map_err(broken)?
         .iter()
-        .map(normalized)
+        .map(normalize)
         .collect();
     let start = |record: &StringRecord| {
         record
@@ -308,7 +308,7 @@ fn json_rows(text: &str) -> Result<FileRows<'_>> {
         .transpose()?
         .map_or(Map::new(), |(_, first)| first);
     let keys: Vec<String> = first.keys().cloned().collect();
-    let header = keys.iter().map(|key| normalized(key)).collect();
+    let header = keys.iter().map(|key| normalize(key)).collect();
     let field = |value: Option<&Value>| match value {
         Some(Value::String(text)) => text.clone(),
         Some(number @ Value::Number(_)) => number.to_string(),

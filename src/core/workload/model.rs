@@ -281,9 +281,6 @@ impl<'a> Unfolder<'a> {
     /// The model does not take this kind of shape.
     pub fn unfold(&mut self, shape: &Shape) -> Result<CellGraph, String> {
         let model = self.model;
-        let taken = |graph: Option<Result<CellGraph, String>>| {
-            graph.unwrap_or_else(|| Err(not_taken(model, shape)))
-        };
         match (model, shape) {
             (Model::Lstm | Model::Gru, Shape::Chain(n) | Shape::Tokens(n)) => {
                 Ok(CellGraph::chain(CellId(0), *n))
@@ -332,16 +329,26 @@ impl<'a> Unfolder<'a> {
             (Model::Graph(graph), Shape::Chain(_) | Shape::Tokens(_) | Shape::Seq2Seq { .. })
                 if graph.is_chain =>
             {
-                taken(graph.unfold(shape))
+                graph
+                    .unfold(shape)
+                    .unwrap_or_else(|| Err(not_taken(model, shape)))
             }
-            (Model::Graph(graph), _) => self.once(shape, || taken(graph.unfold(shape))),
+            (Model::Graph(graph), _) => self.once(shape, || {
+                graph
+                    .unfold(shape)
+                    .unwrap_or_else(|| Err(not_taken(model, shape)))
+            }),
             // The graph does not reveal the output's length.
             (Model::Llm(_), Shape::Llm { prompt, .. }) => Ok(CellGraph::chains([Run {
                 cell: CellId(0),
                 length: 1,
                 input: *prompt,
             }])),
-            (Model::Network(network), _) => self.once(shape, || taken(network.unfold(shape))),
+            (Model::Network(network), _) => self.once(shape, || {
+                network
+                    .unfold(shape)
+                    .unwrap_or_else(|| Err(not_taken(model, shape)))
+            }),
             _ => Err(not_taken(model, shape)),
         }
     }

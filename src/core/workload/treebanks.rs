@@ -128,7 +128,7 @@ impl<'t> BracketReader<'t> {
         match self.open.last_mut() {
             None => Err(format!("\"{word}\" is outside of all brackets")),
             Some(open) if open.words.len() == 2 || !open.children.is_empty() => {
-                Err(beside_another(word))
+                Err(next_to_another(word))
             }
             Some(open) => {
                 open.words.push(word);
@@ -143,7 +143,7 @@ impl<'t> BracketReader<'t> {
             .pop()
             .ok_or_else(|| "a closing bracket without an opening one".to_string())?;
         let node = match (&closed.words[..], &closed.children[..]) {
-            ([_, word], [_, ..]) => return Err(beside_another(word)),
+            ([_, word], [_, ..]) => return Err(next_to_another(word)),
             ([], []) => return Err(format!("an empty bracket; {NODE}")),
             ([label], []) => {
                 return Err(format!("\"({label})\" is a label without a word; {NODE}"));
@@ -173,7 +173,7 @@ impl<'t> BracketReader<'t> {
     }
 }
 
-fn beside_another(word: &str) -> String {
+fn next_to_another(word: &str) -> String {
     format!("\"{word}\" is next to another child; put it into brackets of its own")
 }
 

@@ -164,7 +164,7 @@ fn products(points: &[MeasuredProduct]) -> Result<Products> {
         warps: growth((wy * oo - oy * wo) / determinant),
         outputs: growth((oy * ww - wy * wo) / determinant),
         bound: PRODUCTS,
-        bound_cost: rounded(bound_cost.exp()),
+        bound_cost: round_as_in_file(bound_cost.exp()),
     })
 }
 
@@ -207,11 +207,11 @@ fn whole(number: f64) -> u32 {
 
 /// The factor of a slope in logarithms. It is at least 1, since more work never takes less time.
 fn growth(slope: f64) -> f64 {
-    rounded(slope.exp().max(1.0))
+    round_as_in_file(slope.exp().max(1.0))
 }
 
 /// Rounds to six decimals, as in the file, so that both agree.
-fn rounded(number: f64) -> f64 {
+fn round_as_in_file(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
 

@@ -69,7 +69,7 @@ pub fn rank(
         .kernels()
         .iter()
         .map(|&rnn| RnnSizes { rnn, hidden, batch });
-    ranked(kernels, device, space, |_| true)
+    rank_all(kernels, device, space, |_| true)
 }
 
 /// The mappings of one of several LSTM layers that run at once, each on its share of the multiprocessors. Its dot products cover the
@@ -91,12 +91,12 @@ fn rank_layer(
         multiprocessors: 2 * (device.multiprocessors / layers),
         ..device.clone()
     };
-    ranked([sizes], &device, space, |mapping| {
+    rank_all([sizes], &device, space, |mapping| {
         hidden.is_multiple_of(mapping.tile_width)
     })
 }
 
-fn ranked(
+fn rank_all(
     kernels: impl IntoIterator<Item = RnnSizes>,
     device: &DataSheet,
     space: &Space,

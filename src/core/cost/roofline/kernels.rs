@@ -82,7 +82,7 @@ impl RooflineKernels {
         } else {
             None
         };
-        Nanos(kept(place, || {
+        Nanos(get_or_compute(place, || {
             self.launches().saturating_add(self.busy(batch, input)).0
         }))
     }
@@ -90,7 +90,7 @@ impl RooflineKernels {
     pub fn preferred(&self, input: u32) -> u32 {
         let input = if self.preferred.len() == 1 { 0 } else { input };
         let place = self.preferred.get(input as usize);
-        kept(place, || preferred(|batch| self.busy(batch, input)).into()) as u32
+        get_or_compute(place, || preferred(|batch| self.busy(batch, input)).into()) as u32
     }
 
     /// The least times for inputs from `input` on (larger ones never take less time), in batches up to `largest`.
@@ -143,7 +143,7 @@ fn constant_form(kind: FormKind, sizes: [u64; 5]) -> Form {
 
 /// The value at a place of a cache, if it has one. It is computed if it is 0, which means unknown.
 #[inline]
-fn kept(place: Option<&AtomicU64>, compute: impl FnOnce() -> u64) -> u64 {
+fn get_or_compute(place: Option<&AtomicU64>, compute: impl FnOnce() -> u64) -> u64 {
     let Some(place) = place else { return compute() };
     match place.load(Ordering::Relaxed) {
         0 => {

@@ -124,13 +124,13 @@ impl Process {
                 .expect("this arrival process has a rate above 0")
         };
         match *self {
-            Process::Offline => taken(n, || Nanos::ZERO),
-            Process::Uniform => taken(n, renewals(rate(), || 1.0)),
-            Process::Poisson => taken(n, renewals(rate(), move || Exp1.sample(&mut rng))),
+            Process::Offline => first_times(n, || Nanos::ZERO),
+            Process::Uniform => first_times(n, renewals(rate(), || 1.0)),
+            Process::Poisson => first_times(n, renewals(rate(), move || Exp1.sample(&mut rng))),
             Process::Gamma { cv } => {
                 let gap = Gamma::new(1.0 / (cv * cv), cv * cv)
                     .expect("a checked cv gives a gamma distribution");
-                taken(n, renewals(rate(), move || gap.sample(&mut rng)))
+                first_times(n, renewals(rate(), move || gap.sample(&mut rng)))
             }
             Process::Mmpp { ratio, low, high } => {
                 let low = low.as_secs_f64();
@@ -148,7 +148,7 @@ impl Process {
                     in_high = !in_high;
                     (rate, mean * sojourns.sample::<f64, _>(Exp1))
                 });
-                taken(n, modulated(states, rng))
+                first_times(n, modulated(states, rng))
             }
             Process::Periodic {
                 period,
@@ -160,9 +160,11 @@ impl Process {
                     .iter()
                     .map(|relative| (rate().0 * relative / mean, part))
                     .collect();
-                taken(n, modulated(states.into_iter().cycle(), rng))
+                first_times(n, modulated(states.into_iter().cycle(), rng))
             }
-            Process::Stepping { from, to, steps } => taken(n, stepping(from, to, steps, n, rng)),
+            Process::Stepping { from, to, steps } => {
+                first_times(n, stepping(from, to, steps, n, rng))
+            }
         }
     }
 }
@@ -171,7 +173,7 @@ impl Process {
 pub type ArrivalTimes = Box<dyn Iterator<Item = Nanos>>;
 
 /// The first `n` times.
-fn taken(n: usize, next: impl FnMut() -> Nanos + 'static) -> ArrivalTimes {
+fn first_times(n: usize, next: impl FnMut() -> Nanos + 'static) -> ArrivalTimes {
     Box::new(iter::repeat_with(next).take(n))
 }
 

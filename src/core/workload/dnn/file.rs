@@ -157,9 +157,11 @@ fn parse_size(text: &str, most_tokens: Option<u32>) -> Result<SizeByTokens, Stri
 
 /// Refuses names that a cost table could not hold: there, commas separate fields and dots separate parts of names.
 fn check_name(name: &str) -> Result<(), String> {
-    let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
-    if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !name.chars().all(allowed)
-    {
+    let begins_well = name.starts_with(|letter: char| letter.is_ascii_alphabetic());
+    let is_allowed = name
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-');
+    if !begins_well || !is_allowed {
         return Err(format!(
             "\"{name}\" is not a name: a letter, then letters, digits, _ and -"
         ));

@@ -165,16 +165,16 @@ impl Dnn {
     }
 
     pub fn cell_types(&self) -> Vec<CellType> {
-        let first = |cell: CellId| self.chain.iter().position(|other| *other == cell);
-        let cell_type = |operator: &ListedOperator| CellType {
-            sized: !operator.form.is_constant(),
-            ..CellType::new(
-                &operator.name,
-                first(operator.cell).map_or(0, |place| place as i32),
-                true,
-            )
-        };
-        self.operators.iter().map(cell_type).collect()
+        let mut types = Vec::with_capacity(self.operators.len());
+        for operator in &self.operators {
+            let first = self.chain.iter().position(|cell| *cell == operator.cell);
+            let priority = first.map_or(0, |place| place as i32);
+            types.push(CellType {
+                sized: !operator.form.is_constant(),
+                ..CellType::new(&operator.name, priority, true)
+            });
+        }
+        types
     }
 
     /// The cell graph of a request; `None` for a kind of shape that the network does not take.
@@ -190,12 +190,12 @@ impl Dnn {
             (None, Shape::Fixed) => 0,
             _ => return None,
         };
-        let run = |operator: &ListedOperator| Run {
+        let runs = self.operators().map(|operator| Run {
             cell: operator.cell,
             length: 1,
             input: self.input(operator, tokens),
-        };
-        Some(Ok(CellGraph::chains(self.operators().map(run))))
+        });
+        Some(Ok(CellGraph::chains(runs)))
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::expression::{IndexValues, Linear};
 use super::operators;
 use super::rule::{self, Need, NodeFamily, UnfoldingRule};
-use super::{Given, GraphCell, Takes, Unfolding};
+use super::{GivenGraph, GraphCell, Takes, Unfolding};
 use crate::base::units::CellId;
 use crate::core::workload::cell_graph::{Graph, GraphError, circle};
 use crate::core::workload::input::at;
@@ -66,7 +66,7 @@ pub(super) fn parse(text: &str) -> Result<(Vec<GraphCell>, Unfolding), String> {
             .map_or(message.as_str(), |(problem, _)| problem);
         format!("line {}: {problem}", error.line())
     })?;
-    let cells = checked(file.cells)?;
+    let cells = check_cells(file.cells)?;
     let unfolding = match (file.unfold, file.graphs) {
         (Some(rule), None) => Unfolding::Rule(rule_of(&rule, &cells)?),
         (None, Some(graphs)) => Unfolding::Graphs(graphs_of(graphs, &cells)?),
@@ -83,7 +83,7 @@ pub(super) fn parse(text: &str) -> Result<(Vec<GraphCell>, Unfolding), String> {
     Ok((cells, unfolding))
 }
 
-fn checked(mut cells: Vec<GraphCell>) -> Result<Vec<GraphCell>, String> {
+fn check_cells(mut cells: Vec<GraphCell>) -> Result<Vec<GraphCell>, String> {
     if cells.is_empty() || cells.len() > usize::from(u16::MAX) {
         return Err(format!(
             "cells: {} are listed; a model has from 1 to {}",
@@ -343,11 +343,13 @@ fn need(
 const NAMES: &str = "a name consists of small letters, digits and _, and begins with a letter";
 
 fn is_name(text: &str) -> bool {
-    let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    text.starts_with(|first: char| first.is_ascii_lowercase()) && text.chars().all(letters)
+    text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
-fn graphs_of(entries: Vec<GraphEntry>, cells: &[GraphCell]) -> Result<Vec<Given>, String> {
+fn graphs_of(entries: Vec<GraphEntry>, cells: &[GraphCell]) -> Result<Vec<GivenGraph>, String> {
     if entries.iter().all(|entry| entry.weight == Some(0)) {
         return Err("graphs: no weight is above 0; at least one must be".into());
     }
@@ -356,16 +358,12 @@ fn graphs_of(entries: Vec<GraphEntry>, cells: &[GraphCell]) -> Result<Vec<Given>
     entries.into_iter().enumerate().map(graph).collect()
 }
 
-fn graph_of(entry: GraphEntry, cells: &[GraphCell]) -> Result<Given, String> {
-    let cell = |(place, name): (usize, &String)| {
-        cell_id(name, cells).map_err(at(format_args!("nodes[{place}]")))
-    };
-    let nodes = entry
-        .nodes
-        .iter()
-        .enumerate()
-        .map(cell)
-        .collect::<Result<Vec<CellId>, _>>()?;
+fn graph_of(entry: GraphEntry, cells: &[GraphCell]) -> Result<GivenGraph, String> {
+    let mut nodes: Vec<CellId> = Vec::with_capacity(entry.nodes.len());
+    for (place, name) in entry.nodes.iter().enumerate() {
+        let cell = cell_id(name, cells).map_err(at(format_args!("nodes[{place}]")))?;
+        nodes.push(cell);
+    }
     let count = nodes.len();
     let within = |edge: &[u32; 2]| edge.iter().all(|node| (1..=count as u32).contains(node));
     if let Some(place) = entry.edges.iter().position(|edge| !within(edge)) {
@@ -380,7 +378,7 @@ fn graph_of(entry: GraphEntry, cells: &[GraphCell]) -> Result<Given, String> {
         .map(|[from, to]| (from - 1, to - 1))
         .collect();
     match Graph::new(nodes.clone(), &edges) {
-        Ok(_) => Ok(Given {
+        Ok(_) => Ok(GivenGraph {
             nodes,
             edges,
             weight: entry.weight.unwrap_or(1),

@@ -48,11 +48,11 @@ pub struct GraphCell {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Unfolding {
     Rule(UnfoldingRule),
-    Graphs(Vec<Given>),
+    Graphs(Vec<GivenGraph>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Given {
+struct GivenGraph {
     nodes: Vec<CellId>,
     edges: Vec<(u32, u32)>,
     /// How often the graph is drawn, relative to others.
@@ -100,11 +100,14 @@ impl GraphModel {
     }
 
     pub fn cell_types(&self) -> Vec<CellType> {
-        let cell_type = |cell: &GraphCell| CellType {
-            batches: cell.batches.clone(),
-            ..CellType::new(&cell.name, cell.priority, self.is_chain)
-        };
-        self.cells.iter().map(cell_type).collect()
+        let mut types = Vec::with_capacity(self.cells.len());
+        for cell in &self.cells {
+            types.push(CellType {
+                batches: cell.batches.clone(),
+                ..CellType::new(&cell.name, cell.priority, self.is_chain)
+            });
+        }
+        types
     }
 
     pub fn takes(&self) -> Takes {
@@ -153,7 +156,7 @@ impl GraphModel {
     }
 }
 
-impl Given {
+impl GivenGraph {
     fn graph(&self) -> Graph {
         Graph::new(self.nodes.clone(), &self.edges)
             .expect("the graph was made when its file was read")
