@@ -101,10 +101,10 @@ commands! {
     Validate(validate::Args) validate::run;
     /// Count the launches of JIT dynamic batching
     #[command(subcommand)]
-    Jit(jit::Command) |command, _, _| jit::run(command);
+    Jit(jit::JitCommand) |command, _, _| jit::run(command);
     /// Find the fastest mapping of persistent kernels for recurrent networks
     #[command(subcommand)]
-    Grnn(grnn::Command) |command, _, _| grnn::run(command);
+    Grnn(grnn::GrnnCommand) |command, _, _| grnn::run(command);
     Network(network::Args) |args, _, _| network::run(args);
     Scenarios(scenarios::Args) |args, registry, _| scenarios::run(args, registry);
     Policies(list::PoliciesArgs) |args, registry, _| list::policies(args, registry);

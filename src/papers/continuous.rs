@@ -1,8 +1,10 @@
 //! Checks of what Orca, vLLM and Sarathi-Serve gain over the policy before them.
 
-use super::{Check, Findings, PaperValue, Verdict};
 use crate::base::error::Result;
 use crate::lab::results::columns::Metric;
+use crate::papers::findings::{Check, Findings};
+use crate::papers::value::PaperValue;
+use crate::papers::verdict::ClaimVerdict;
 
 pub const CHECKS: &[(&str, Check)] = &[
     ("cont-orca", gain_of_orca),
@@ -13,25 +15,25 @@ pub const CHECKS: &[(&str, Check)] = &[
 /// A metric, and the most that it may be, in milliseconds.
 type Limit = (Metric, f64);
 
-fn gain_of_orca(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn gain_of_orca(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let limits = [(Metric::Normalised, 190.0)];
     let gain = gain(found, "one-trace", ["Orca", "Request-level"], &limits)?;
-    Ok(Verdict::near(gain, paper, gain > 1.0))
+    Ok(ClaimVerdict::near(gain, paper, gain > 1.0))
 }
 
-fn gain_of_vllm(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn gain_of_vllm(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let limits = [(Metric::Normalised, 1000.0)];
     let gain = gain(found, "one-trace", ["vLLM", "Orca"], &limits)?;
-    Ok(Verdict::inside(gain, paper, gain > 1.0))
+    Ok(ClaimVerdict::inside(gain, paper, gain > 1.0))
 }
 
-fn gain_of_sarathi(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn gain_of_sarathi(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let limits = [(Metric::TbtP99, 100.0), (Metric::TtftP50, 2000.0)];
     let gain = gain(found, "stalls", ["Sarathi", "vLLM"], &limits)?;
     let sarathi = found.at("stalls", "Sarathi", "3", Metric::TbtP99)?;
     let vllm = found.at("stalls", "vLLM", "3", Metric::TbtP99)?;
     let more = format!(" (at 3 req/s, p99 {sarathi:.0} ms against {vllm:.0} ms)");
-    Ok(Verdict::near(gain, paper, gain > 1.0).with(&more))
+    Ok(ClaimVerdict::near(gain, paper, gain > 1.0).with(&more))
 }
 
 /// The ratio of the highest offered rates at which two policies keep within all limits. It is coarse, since there are

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::lab::Study;
-use super::{Launches, Measured};
+use super::grnn::measured::GpuTimes;
+use super::jit::launches::JitLaunches;
+use super::numbers::range;
+use super::study::Study;
+use super::value::PaperValue;
+use super::verdict::ClaimVerdict;
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::lab::figures::ScenarioFigures;
@@ -14,77 +18,74 @@ use crate::lab::results::summary::SummaryRow;
 use crate::lab::run::RunReport;
 use crate::lab::scenario::Scenario;
 
-/// Of one paper.
+/// Compares our results with the value that a claim states.
+pub type Check = fn(&Findings, &PaperValue) -> Result<ClaimVerdict>;
+
+/// The results of a paper's exhibits.
 #[derive(Debug, Default)]
 pub struct Findings {
-    pub exhibits: BTreeMap<String, Found>,
-    pub measured: Option<Measured>,
+    /// The results by the exhibits' names.
+    pub exhibits: BTreeMap<String, ExhibitResult>,
+    /// Times of sequences that were measured on a GPU.
+    pub measured: Option<GpuTimes>,
 }
 
 /// The results of an exhibit.
 #[derive(Debug)]
-pub enum Found {
+pub enum ExhibitResult {
     Run(Box<(Scenario, RunReport)>, ScenarioFigures),
     Study(Study),
-    Launches(Launches),
-    /// Without the trees to count, or without a measurement.
+    Launches(JitLaunches),
+    /// There are no trees to count, or nothing was measured.
     Missing,
 }
 
+/// The rows of one policy in a summary, by load.
 #[derive(Clone, Debug)]
-pub struct Series<'a> {
+pub struct PolicySeries<'a> {
     rows: Vec<&'a SummaryRow>,
 }
 
 impl Findings {
     pub fn run(&self, exhibit: &str) -> Result<&(Scenario, RunReport)> {
         match self.exhibits.get(exhibit) {
-            Some(Found::Run(run, _)) => Ok(run),
+            Some(ExhibitResult::Run(run, _)) => Ok(run),
             _ => Err(Error::input(format!("{exhibit}: no results"))),
         }
     }
 
     pub fn study(&self, exhibit: &str) -> Result<&Study> {
         match self.exhibits.get(exhibit) {
-            Some(Found::Study(study)) => Ok(study),
+            Some(ExhibitResult::Study(study)) => Ok(study),
             _ => Err(Error::input(format!("{exhibit}: no results"))),
         }
     }
 
-    pub fn series(&self, exhibit: &str, policy: &str) -> Result<Series<'_>> {
-        let rows = self
-            .run(exhibit)
-            .into_iter()
-            .flat_map(|(_, report)| &report.rows);
-        let rows: Vec<&SummaryRow> = rows.filter(|row| row.policy == policy).collect();
-        match rows.is_empty() {
-            true => Err(Error::input(format!(
-                "{exhibit}: no results of a policy labelled \"{policy}\""
-            ))),
-            false => Ok(Series { rows }),
+    pub fn series(&self, exhibit: &str, policy: &str) -> Result<PolicySeries<'_>> {
+        let mut rows = Vec::new();
+        if let Ok((_, report)) = self.run(exhibit) {
+            rows.extend(report.rows.iter().filter(|row| row.policy == policy));
         }
+        if rows.is_empty() {
+            return Err(Error::input(format!(
+                "{exhibit}: no results of a policy labelled \"{policy}\""
+            )));
+        }
+        Ok(PolicySeries { rows })
     }
 
-    /// Start and finish of each request of a trace, by id, in milliseconds: the steps of schedules on unit times.
+    /// Start and finish of each request of a trace in milliseconds, by id. These are the steps of schedules on unit
+    /// times.
     pub fn steps(&self, exhibit: &str, policy: &str) -> Result<Vec<[f64; 2]>> {
-        let point = self
-            .run(exhibit)?
-            .1
-            .folder
-            .path
-            .join(folder_name(policy))
-            .join("trace");
-        let mut rows = Log::open(&point.join(RequestLine::FILE))?;
+        let (_, report) = self.run(exhibit)?;
+        let point = report.folder.path.join(folder_name(policy)).join("trace");
+        let mut lines = Log::<RequestLine>::open(&point.join(RequestLine::FILE))?;
         let mut steps = Vec::new();
-        while let Some(RequestLine {
-            start_ns,
-            finish_ns,
-            ..
-        }) = rows.read()?
-        {
-            steps.push(
-                [start_ns, finish_ns].map(|time| time.map_or(f64::NAN, |time| time.0 as f64 / 1e6)),
-            );
+        while let Some(line) = lines.read()? {
+            steps.push([line.start_ns, line.finish_ns].map(|time| match time {
+                Some(time) => time.0 as f64 / 1e6,
+                None => f64::NAN,
+            }));
         }
         Ok(steps)
     }
@@ -98,15 +99,13 @@ impl Findings {
     }
 }
 
-impl<'a> Series<'a> {
-    /// Offered rate and value of each point that has both.
+impl<'a> PolicySeries<'a> {
+    /// The offered rate and the value of each point that has both.
     pub fn points(&self, metric: Metric) -> impl Iterator<Item = (f64, f64)> + use<'a> {
         let rows = self.rows.clone().into_iter();
         rows.filter_map(move |row| {
-            Some((
-                row.estimate(Metric::Offered).value?,
-                row.estimate(metric).value?,
-            ))
+            let rate = row.estimate(Metric::Offered).value?;
+            Some((rate, row.estimate(metric).value?))
         })
     }
 
@@ -119,18 +118,23 @@ impl<'a> Series<'a> {
     /// The highest throughput. The scenarios reach far enough beyond saturation that it hardly rises further.
     pub fn peak(&self) -> f64 {
         self.points(Metric::Throughput)
-            .map(|(_, value)| value)
+            .map(|(_, throughput)| throughput)
             .fold(0.0, f64::max)
     }
 
-    /// Of points whose 90th percentile of latency is at most `p90_ms`.
+    /// The highest throughput of points whose 90th percentile of latency is at most `p90_ms`.
     pub fn peak_within(&self, p90_ms: f64) -> f64 {
-        let rows = self
-            .rows
-            .iter()
-            .filter(|row| row.estimate(Metric::P90).value.is_some_and(|v| v <= p90_ms));
-        rows.filter_map(|row| row.estimate(Metric::Throughput).value)
-            .fold(0.0, f64::max)
+        let mut highest: f64 = 0.0;
+        for row in &self.rows {
+            let p90 = row.estimate(Metric::P90).value;
+            let throughput = row.estimate(Metric::Throughput).value;
+            if let (Some(p90), Some(throughput)) = (p90, throughput)
+                && p90 <= p90_ms
+            {
+                highest = highest.max(throughput);
+            }
+        }
+        highest
     }
 
     /// The offered rate at which the 90th percentile exceeds `p90_ms`, interpolated on a logarithmic scale of
@@ -139,34 +143,30 @@ impl<'a> Series<'a> {
         let points: Vec<(f64, f64)> = self.points(Metric::P90).collect();
         let above = points.iter().position(|(_, p90)| *p90 > p90_ms)?;
         let (rate, p90) = points[above];
-        let Some((before, low)) = above.checked_sub(1).map(|i| points[i]) else {
+        if above == 0 {
             return Some(rate);
-        };
-        Some(before + (rate - before) * (p90_ms / low).ln() / (p90 / low).ln())
+        }
+        let (rate_before, p90_before) = points[above - 1];
+        let distance = (p90_ms / p90_before).ln();
+        let whole = (p90 / p90_before).ln();
+        Some(rate_before + (rate - rate_before) * distance / whole)
     }
 
-    /// The smallest and largest percentage by which a value is below the other series', at rates up to `highest`;
-    /// negative if above.
-    pub fn cuts(&self, metric: Metric, others: &[Series<'_>], highest: f64) -> (f64, f64) {
-        let ours: Vec<(f64, f64)> = self
-            .points(metric)
-            .filter(|(rate, _)| *rate <= highest)
-            .collect();
-        let theirs = others
-            .iter()
-            .flat_map(|other| ours.iter().zip(other.points(metric)));
-        range(theirs.map(|((_, ours), (_, theirs))| 100.0 * (1.0 - ours / theirs)))
+    /// The smallest and the largest percentage by which a value is below that of the other series, at rates up to
+    /// `highest`. They are negative where it is above.
+    pub fn cuts(&self, metric: Metric, others: &[PolicySeries<'_>], highest: f64) -> (f64, f64) {
+        let mut ours = Vec::new();
+        for (rate, value) in self.points(metric) {
+            if rate <= highest {
+                ours.push(value);
+            }
+        }
+        let mut cuts = Vec::new();
+        for other in others {
+            for (ours, (_, theirs)) in ours.iter().zip(other.points(metric)) {
+                cuts.push(100.0 * (1.0 - ours / theirs));
+            }
+        }
+        range(cuts)
     }
-}
-
-pub fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// The least and the greatest.
-pub fn range(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
-    let wider = |(least, most): (f64, f64), value: f64| (value.min(least), value.max(most));
-    values
-        .into_iter()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), wider)
 }

@@ -1,8 +1,10 @@
 //! Checks of Late Batching's claims (*Low Latency Model Serving with Late Batching*, AISys 2017).
 
-use super::{Check, Findings, PaperValue, Verdict};
 use crate::base::error::Result;
 use crate::lab::results::columns::Metric;
+use crate::papers::findings::{Check, Findings};
+use crate::papers::value::PaperValue;
+use crate::papers::verdict::ClaimVerdict;
 
 const LATE: &str = "Late Batching";
 const PADDED: &str = "MXNet";
@@ -15,7 +17,7 @@ pub const CHECKS: &[(&str, Check)] = &[
 ];
 
 /// Start and end of the batch of requests 10 to 13 in dataflow batching, and of request 10 in Late Batching.
-fn schedule(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn schedule(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let dataflow = found.steps("fig1", "Dataflow batching")?;
     let late = found.steps("fig1", LATE)?;
     let batch = &dataflow[10.min(dataflow.len())..];
@@ -28,17 +30,17 @@ fn schedule(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
         [starts, ends].concat()
     };
     ours.extend(late[10]);
-    Ok(Verdict::exact(&ours, paper))
+    Ok(ClaimVerdict::exact(&ours, paper))
 }
 
 fn all_equal(times: &[f64]) -> bool {
     times.iter().all(|time| *time == times[0])
 }
 
-fn gain_in_overload(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn gain_in_overload(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let counted = mean_gain_in_overload(found, "fig3")?;
     let tail = mean_gain_in_overload(found, "fig5-tail")?;
-    let verdict = Verdict::inside(counted, paper, counted > 0.0);
+    let verdict = ClaimVerdict::inside(counted, paper, counted > 0.0);
     Ok(verdict.with(&format!(" ({tail:.1} % with lengths up to 330)")))
 }
 
@@ -59,21 +61,21 @@ fn mean_gain_in_overload(found: &Findings, figure: &str) -> Result<f64> {
     Ok(gains.iter().sum::<f64>() / gains.len().max(1) as f64)
 }
 
-fn cuts_at_fixed_length(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn cuts_at_fixed_length(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let late = found.series("fig6", LATE)?;
     let padded = [found.series("fig6", PADDED)?];
     let half = late.peak() / 2.0;
     let median = late.cuts(Metric::P50, &padded, half);
     let tail = late.cuts(Metric::P99, &padded, half);
     let cuts = (median.0.min(tail.0), median.1.max(tail.1));
-    Ok(Verdict::range(cuts, paper, cuts.0 > 0.0))
+    Ok(ClaimVerdict::range(cuts, paper, cuts.0 > 0.0))
 }
 
-fn fold_is_worse(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+fn fold_is_worse(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let (holds_on_europarl, europarl) = compare_fold(found, "fig3", "Europarl")?;
     let (holds_at_one_length, one_length) = compare_fold(found, "fig6", "length 20")?;
     let text = format!("{europarl}; {one_length}");
-    Ok(Verdict::order(
+    Ok(ClaimVerdict::order(
         holds_on_europarl && holds_at_one_length,
         text,
     ))

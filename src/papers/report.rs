@@ -3,294 +3,298 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum as _;
 use serde_json::{Value, json};
 
-use super::verdict::TOLERANCE;
-use super::{Checked, Findings, Found, Item, Paper, Word, jit};
+use super::claims::CheckedClaim;
+use super::findings::{ExhibitResult, Findings};
+use super::jit::processor::table_of_costs;
+use super::paper::{Exhibit, ExhibitKind, Paper};
+use super::study::Study;
+use super::verdict::{ClaimOutcome, TOLERANCE};
 use crate::core::summary::bounds::Bounds;
+use crate::lab::figures::ScenarioFigures;
 use crate::lab::page::{self, PageSection, escaped, figures, folded, html_table};
 use crate::lab::plot::WrittenFigure;
-use crate::lab::results::columns::about;
 use crate::lab::results::saved_results::SavedResults;
 use crate::lab::results::table::aligned;
 use crate::lab::results::{summary, table};
 use crate::lab::run::RunReport;
+use crate::lab::scenario::Scenario;
 
-/// A block each, with the reason if a claim does not hold.
-pub fn table(checked: &[Checked]) -> String {
+/// A block for each claim, with the reason if it does not hold, and the summary.
+pub fn claims_as_text(checked: &[CheckedClaim]) -> String {
     let mut text = String::new();
     for one in checked {
-        let Checked { claim, verdict, .. } = one;
-        text.push_str(&format!(
+        let CheckedClaim { claim, verdict } = one;
+        let value = claim.value.text();
+        let mut lines = vec![
+            format!(
+                "paper {value}, ours {}, gap {}",
+                verdict.ours,
+                verdict.gap_text()
+            ),
+            claim.command(),
+        ];
+        if let Some(reason) = one.reason() {
+            lines.push(format!("why: {reason}"));
+        }
+        for command in one.shown_by() {
+            lines.push(format!("shown by: {command}"));
+        }
+        text += &format!(
             "{:<13}{} ({}): {}\n",
-            verdict.word.name(),
+            verdict.outcome.name(),
             claim.id,
             claim.place,
             claim.what
-        ));
-        let mut below = |line: &str| text.push_str(&format!("{:<13}{line}\n", ""));
-        below(&format!(
-            "paper {}, ours {}, gap {}",
-            claim.paper.text(),
-            verdict.ours,
-            verdict.gap_text()
-        ));
-        below(&one.command());
-        one.reason()
-            .iter()
-            .for_each(|reason| below(&format!("why: {reason}")));
-        one.shown_by()
-            .iter()
-            .for_each(|command| below(&format!("shown by: {command}")));
+        );
+        for line in lines {
+            text += &format!("{:<13}{line}\n", "");
+        }
     }
     text + &summary(checked)
 }
 
-/// The number of claims by verdict, and how many of the simulated ones hold, for the papers that this project
+/// The number of claims by outcome, and how many of the simulated ones hold, for the papers that this project
 /// implements and for the others.
-pub fn summary(checked: &[Checked]) -> String {
-    let count = |word: Word| {
-        checked
-            .iter()
-            .filter(|one| one.verdict.word == word)
-            .count()
-    };
-    let words = Word::value_variants()
-        .iter()
-        .copied()
-        .filter(|word| count(*word) > 0);
-    let words: Vec<String> = words
-        .map(|word| format!("{} {}", count(word), word.name()))
-        .collect();
-    let mut text = format!("{} claims: {}\n", checked.len(), words.join(", "));
-    let papers = ["the five papers", "the papers on continuous batching"];
-    for (implemented, papers) in [true, false].into_iter().zip(papers) {
-        // A claim that a row of the cost table was made from checks nothing.
-        let is_simulated =
-            |one: &&Checked| one.claim.kind == "sim" && one.verdict.word != Word::Derived;
-        let simulated = || {
-            checked
-                .iter()
-                .filter(is_simulated)
-                .filter(|one| one.paper.is_implemented() == implemented)
-        };
-        let all = simulated().count();
-        if all > 0 {
-            let holds = simulated().filter(|one| one.verdict.word.holds()).count();
-            let direction = holds
-                + simulated()
-                    .filter(|one| one.verdict.word == Word::Trend)
-                    .count();
-            let percent = |part: usize| 100 * part / all;
-            text.push_str(&format!(
-                "of {all} simulated ones of {papers} {holds} ({} %) are within {} % of the paper's value or in its order, \
-                 {direction} ({} %) agree in direction\n",
-                percent(holds),
-                100.0 * TOLERANCE,
-                percent(direction)
-            ));
+fn summary(checked: &[CheckedClaim]) -> String {
+    let mut counts = Vec::new();
+    for outcome in ClaimOutcome::ALL {
+        let count = count_outcome(checked, outcome);
+        if count > 0 {
+            counts.push(format!("{count} {}", outcome.name()));
         }
     }
+    let mut text = format!("{} claims: {}\n", checked.len(), counts.join(", "));
+    text += &summarise_simulated(checked, true, "the five papers");
+    text += &summarise_simulated(checked, false, "the papers on continuous batching");
     text
 }
 
-/// The counts of [`summary()`], by paper.
-pub fn by_paper(checked: &[Checked]) -> String {
-    aligned(
-        &[of_words(Word::name)]
-            .into_iter()
-            .chain(counts(checked))
-            .collect::<Vec<_>>(),
+fn summarise_simulated(checked: &[CheckedClaim], is_implemented: bool, papers: &str) -> String {
+    let mut all = 0;
+    let mut holding = 0;
+    let mut agreeing = 0;
+    for CheckedClaim { claim, verdict } in checked {
+        // A claim that a row of the cost table was made from checks nothing.
+        let is_counted = claim.kind == "sim" && verdict.outcome != ClaimOutcome::Derived;
+        if is_counted && claim.paper.is_implemented() == is_implemented {
+            all += 1;
+            if verdict.outcome.holds() {
+                holding += 1;
+                agreeing += 1;
+            } else if verdict.outcome == ClaimOutcome::Trend {
+                agreeing += 1;
+            }
+        }
+    }
+    if all == 0 {
+        return String::new();
+    }
+    format!(
+        "of {all} simulated ones of {papers} {holding} ({} %) are within {} % of the paper's value or in its order, \
+         {agreeing} ({} %) agree in direction\n",
+        100 * holding / all,
+        100.0 * TOLERANCE,
+        100 * agreeing / all
     )
 }
 
-/// The headings of [`counts`].
-fn of_words(heading: fn(Word) -> String) -> Vec<String> {
-    let words = Word::value_variants().iter().map(|word| heading(*word));
-    ["paper", "claims"]
-        .map(String::from)
-        .into_iter()
-        .chain(words)
-        .collect()
+fn count_outcome(checked: &[CheckedClaim], outcome: ClaimOutcome) -> usize {
+    let own = checked.iter();
+    own.filter(|one| one.verdict.outcome == outcome).count()
 }
 
-/// A line for each paper: its name, its claims, and how many have each verdict.
-fn counts(checked: &[Checked]) -> impl Iterator<Item = Vec<String>> {
-    let of = move |paper: Paper| checked.iter().filter(move |one| one.paper == paper);
-    Paper::all()
-        .filter(move |paper| of(*paper).count() > 0)
-        .map(move |paper| {
-            let count = |word: &Word| {
-                of(paper)
-                    .filter(|one| one.verdict.word == *word)
-                    .count()
-                    .to_string()
-            };
-            let counts = Word::value_variants().iter().map(count);
-            [paper.name().into(), of(paper).count().to_string()]
-                .into_iter()
-                .chain(counts)
-                .collect()
-        })
+/// A table of the claims by paper and outcome.
+pub fn table_by_paper(checked: &[CheckedClaim]) -> String {
+    let headings = headings_by_paper(|outcome| outcome.name().to_string());
+    let mut lines = vec![headings];
+    lines.extend(lines_by_paper(checked));
+    aligned(&lines)
 }
 
-pub fn to_json(checked: &[Checked]) -> Value {
-    let one = |one: &Checked| {
-        let Checked {
-            paper,
-            claim,
-            verdict,
-        } = one;
-        json!({
+fn headings_by_paper(heading: fn(ClaimOutcome) -> String) -> Vec<String> {
+    let mut headings = vec!["paper".to_string(), "claims".to_string()];
+    headings.extend(ClaimOutcome::ALL.map(heading));
+    headings
+}
+
+/// A line for each paper: its name, its claims, and how many have each outcome.
+fn lines_by_paper(checked: &[CheckedClaim]) -> Vec<Vec<String>> {
+    let mut lines = Vec::new();
+    for paper in Paper::ALL {
+        let own = checked.iter().filter(|one| one.claim.paper == paper);
+        let own: Vec<CheckedClaim> = own.cloned().collect();
+        if own.is_empty() {
+            continue;
+        }
+        let mut line = vec![paper.name().to_string(), own.len().to_string()];
+        line.extend(ClaimOutcome::ALL.map(|outcome| count_outcome(&own, outcome).to_string()));
+        lines.push(line);
+    }
+    lines
+}
+
+pub fn claims_as_json(checked: &[CheckedClaim]) -> Value {
+    let mut claims = Vec::new();
+    for one in checked {
+        let CheckedClaim { claim, verdict } = one;
+        claims.push(json!({
             "id": claim.id,
-            "of": paper.name(),
+            "of": claim.paper.name(),
             "kind": claim.kind,
             "place": claim.place,
             "what": claim.what,
-            "paper": claim.paper.text(),
+            "paper": claim.value.text(),
             "ours": verdict.ours,
             "gap_percent": verdict.gap,
-            "verdict": verdict.word.key(),
-            "words": verdict.word.name(),
+            "verdict": verdict.outcome.key(),
+            "words": verdict.outcome.name(),
             "reason": one.reason(),
             "exhibits": claim.exhibits,
             "shown_by": one.shown_by(),
-        })
-    };
-    checked.iter().map(one).collect()
+        }));
+    }
+    Value::Array(claims)
 }
 
-/// An exhibit's results.
-pub struct Shown<'a> {
-    /// For a reader.
+/// An exhibit's results for a reader, for a program and for the page.
+pub struct ExhibitReport<'a> {
+    /// The results for a reader.
     pub text: String,
-    /// For a program.
+    /// The results for a program.
     pub json: Value,
     figures: &'a [WrittenFigure],
-    /// Below the figures of a page: a table, a note, or why there is no figure.
+    /// The text below the figures of a page: a table, a note, or why there is no figure.
     note: String,
+    /// The file with the numbers.
     numbers: Option<PathBuf>,
-    /// Its rows are a table.
-    report: Option<&'a RunReport>,
+    /// The run whose summary is a table of the page.
+    run: Option<&'a RunReport>,
 }
 
-impl Shown<'_> {
-    /// `width`: of the terminal, if it is one.
-    pub fn of<'a>(
-        item: &Item,
+impl<'a> ExhibitReport<'a> {
+    /// `width`: the width of the terminal, if it is one.
+    pub fn new(
+        exhibit: &Exhibit,
         findings: &'a BTreeMap<Paper, Findings>,
         width: Option<usize>,
-    ) -> Shown<'a> {
-        let only_text = |text: String, json| Shown {
+    ) -> ExhibitReport<'a> {
+        match &findings[&exhibit.paper].exhibits[&exhibit.name] {
+            ExhibitResult::Study(study) => ExhibitReport::of_study(study),
+            ExhibitResult::Run(run, figures) => {
+                let (scenario, report) = &**run;
+                if exhibit.kind == ExhibitKind::Measurement {
+                    ExhibitReport::of_measurement(exhibit, scenario, report)
+                } else {
+                    ExhibitReport::of_run(exhibit, report, figures, width)
+                }
+            }
+            ExhibitResult::Launches(launches) => {
+                ExhibitReport::of_text(launches.table(), json!(launches))
+            }
+            ExhibitResult::Missing => ExhibitReport::of_text(why_missing(exhibit), Value::Null),
+        }
+    }
+
+    /// A report whose text is also its note.
+    fn of_text(text: String, json: Value) -> ExhibitReport<'a> {
+        ExhibitReport {
             note: text.clone(),
             text,
             json,
             figures: &[],
             numbers: None,
-            report: None,
-        };
-        match &findings[&item.paper].exhibits[&item.exhibit.name] {
-            Found::Study(study) => {
-                let (note, numbers) = (study.note.clone(), study.numbers.clone());
-                let file = numbers.as_ref().map_or(String::new(), |file| {
-                    format!("numbers in {}\n", file.display())
-                });
-                let text = format!("{}\n{file}", study.table());
-                Shown {
-                    figures: &study.figures,
-                    note,
-                    numbers,
-                    ..only_text(text, study.to_json())
-                }
-            }
-            Found::Run(run, figures) => {
-                let (scenario, report) = &**run;
-                let (folder, numbers) = (&report.folder.path, Some(report.folder.summary()));
-                let json = summary::to_json(&item.name(), &report.rows);
-                if item.is_measured() {
-                    let table = jit::measured(report).unwrap_or_else(|error| format!("{error}\n"));
-                    let trees = &scenario.workload.source().given;
-                    let text = format!("{table}trees: {trees}; results in {}\n", folder.display());
-                    return Shown {
-                        numbers,
-                        report: Some(report),
-                        ..only_text(text, json)
-                    };
-                }
-                let (table, bounds) = (table::table(&report.rows, width), bounds(folder));
-                let text = format!("{table}\n{bounds}results in {}\n", folder.display());
-                let note = figures.undrawn.join("\n") + &bounds;
-                Shown {
-                    figures: &figures.drawn,
-                    note,
-                    numbers,
-                    report: Some(report),
-                    ..only_text(text, json)
-                }
-            }
-            Found::Launches(launches) => only_text(launches.table(), json!(launches)),
-            Found::Missing => only_text(jit::not_at_hand(item.exhibit), Value::Null),
+            run: None,
         }
     }
+
+    fn of_study(study: &'a Study) -> ExhibitReport<'a> {
+        let mut text = format!("{}\n", study.table());
+        if let Some(file) = &study.numbers {
+            text += &format!("numbers in {}\n", file.display());
+        }
+        ExhibitReport {
+            text,
+            json: study.to_json(),
+            figures: &study.figures,
+            note: study.note.clone(),
+            numbers: study.numbers.clone(),
+            run: None,
+        }
+    }
+
+    fn of_run(
+        exhibit: &Exhibit,
+        report: &'a RunReport,
+        figures: &'a ScenarioFigures,
+        width: Option<usize>,
+    ) -> ExhibitReport<'a> {
+        let folder = &report.folder.path;
+        let table = table::table(&report.rows, width);
+        let bounds = bounds_as_text(folder);
+        ExhibitReport {
+            text: format!("{table}\n{bounds}results in {}\n", folder.display()),
+            json: summary::to_json(&exhibit.full_name(), &report.rows),
+            figures: &figures.drawn,
+            note: figures.undrawn.join("\n") + &bounds,
+            numbers: Some(report.folder.summary()),
+            run: Some(report),
+        }
+    }
+
+    fn of_measurement(
+        exhibit: &Exhibit,
+        scenario: &Scenario,
+        report: &'a RunReport,
+    ) -> ExhibitReport<'a> {
+        let table = table_of_costs(report).unwrap_or_else(|error| format!("{error}\n"));
+        let trees = &scenario.workload.source().given;
+        let folder = report.folder.path.display();
+        let text = format!("{table}trees: {trees}; results in {folder}\n");
+        let json = summary::to_json(&exhibit.full_name(), &report.rows);
+        ExhibitReport {
+            numbers: Some(report.folder.summary()),
+            run: Some(report),
+            ..ExhibitReport::of_text(text, json)
+        }
+    }
+}
+
+/// Why an exhibit has no results.
+fn why_missing(exhibit: &Exhibit) -> String {
+    let (what, name) = if exhibit.kind == ExhibitKind::Measurement {
+        ("measured", "measurement")
+    } else {
+        ("counted", "trees")
+    };
+    format!("not {what}: {}\n", exhibit.paper.reason_for_missing(name))
 }
 
 /// The floor and the ceiling, which no policy can beat.
-fn bounds(folder: &Path) -> String {
-    let Ok(Some(Bounds {
-        floor, ceiling_rps, ..
-    })) = SavedResults::open(folder).and_then(|saved| saved.bounds())
-    else {
+fn bounds_as_text(folder: &Path) -> String {
+    let saved = SavedResults::open(folder).and_then(|saved| saved.bounds());
+    let Ok(Some(bounds)) = saved else {
         return String::new();
     };
-    let percentiles = [
+    let Bounds {
+        floor, ceiling_rps, ..
+    } = bounds;
+    let mut percentiles = Vec::new();
+    for (name, ms) in [
         ("p50", floor.p50_ms),
         ("p90", floor.p90_ms),
         ("p99", floor.p99_ms),
-    ];
-    let percentiles = percentiles
-        .iter()
-        .filter_map(|(name, ms)| ms.map(|ms| format!("{name} {ms:.3} ms")));
-    let floor = format!("floor: {}\n", percentiles.collect::<Vec<_>>().join(", "));
-    let ceiling = ceiling_rps.map_or(String::new(), |rate| {
-        format!("ceiling: {rate:.0} requests/s\n")
-    });
-    floor + &ceiling
-}
-
-/// With the claims of the items' papers. Links are relative to the folder of the page.
-pub fn html(
-    items: &[Item],
-    findings: &BTreeMap<Paper, Findings>,
-    checked: &[Checked],
-    folder: &Path,
-) -> String {
-    let papers: Vec<Paper> = Paper::all()
-        .filter(|paper| items.iter().any(|item| item.paper == *paper))
-        .collect();
-    let section = |paper: &Paper| {
-        let mut section = PageSection::new(paper.name(), paper.title());
-        for item in items.iter().filter(|item| item.paper == *paper) {
-            let shown = Shown::of(item, findings, None);
-            section.add(
-                &item.exhibit.name,
-                &item.exhibit.place,
-                &article(item, &shown, checked, folder),
-            );
+    ] {
+        if let Some(ms) = ms {
+            percentiles.push(format!("{name} {ms:.3} ms"));
         }
-        section
-    };
-    let sections: Vec<PageSection> = papers.iter().map(section).collect();
-    if papers.iter().all(|paper| paper.claims().is_empty()) {
-        return page::page(papers[0].title(), NEIGHBOURS, &sections);
     }
-    let lead = format!(
-        "{}{}{}",
-        LEAD,
-        totals(checked),
-        folded("Meaning of the verdicts", &meanings())
-    );
-    page::page("The papers' figures, reproduced", &lead, &sections)
+    let mut text = format!("floor: {}\n", percentiles.join(", "));
+    if let Some(rate) = ceiling_rps {
+        text += &format!("ceiling: {rate:.0} requests/s\n");
+    }
+    text
 }
 
 const LEAD: &str = "<p>batchlab runs each figure as a scenario on a simulated GPU. A claim is a value that a paper states; \
@@ -299,121 +303,155 @@ const LEAD: &str = "<p>batchlab runs each figure as a scenario on a simulated GP
 const NEIGHBOURS: &str = "<p>Every policy that can serve a workload, on the same requests and the same simulated GPU. \
                           docs/METRICS.md defines the columns.</p>\n";
 
-fn meanings() -> String {
-    let meaning = |word: &Word| format!("<dt>{}</dt><dd>{}</dd>\n", chip(*word), about(word));
-    format!(
-        "<dl>\n{}</dl>\n",
-        Word::value_variants()
-            .iter()
-            .map(meaning)
-            .collect::<String>()
-    )
-}
-
-/// By paper and verdict.
-fn totals(checked: &[Checked]) -> String {
-    let below: Vec<String> = summary(checked).lines().map(escaped).collect();
-    let lines: Vec<Vec<String>> = counts(checked).collect();
-    format!(
-        "{}<p>{}</p>\n",
-        html_table("totals", &of_words(chip), &lines),
-        below.join("<br>")
-    )
-}
-
-fn article(item: &Item, shown: &Shown<'_>, checked: &[Checked], folder: &Path) -> String {
-    let mut text = format!("<p>{}.</p>\n", escaped(&item.exhibit.shows));
-    text += &figures(shown.figures.iter().map(|figure| ("", &figure.canvas)));
-    if !shown.note.is_empty() {
-        text += &format!("<pre>{}</pre>\n", escaped(&shown.note));
+/// A page of exhibits with the claims of their papers. Links are relative to the folder of the page.
+pub fn html(
+    exhibits: &[&Exhibit],
+    findings: &BTreeMap<Paper, Findings>,
+    checked: &[CheckedClaim],
+    folder: &Path,
+) -> String {
+    let mut papers = Vec::new();
+    let mut sections = Vec::new();
+    for paper in Paper::ALL {
+        let own = exhibits.iter().filter(|exhibit| exhibit.paper == paper);
+        let mut section = PageSection::new(paper.name(), paper.title());
+        let mut is_empty = true;
+        for exhibit in own {
+            let report = ExhibitReport::new(exhibit, findings, None);
+            let article = article(exhibit, &report, checked, folder);
+            section.add(&exhibit.name, &exhibit.place, &article);
+            is_empty = false;
+        }
+        if !is_empty {
+            papers.push(paper);
+            sections.push(section);
+        }
     }
-    if let Some(report) = shown.report {
-        let table = page::summary(&report.rows, &[]);
+    if papers.iter().all(|paper| paper.claims().is_empty()) {
+        return page::page(papers[0].title(), NEIGHBOURS, &sections);
+    }
+    let meanings = folded("Meaning of the verdicts", &meanings_as_html());
+    let lead = format!("{LEAD}{}{meanings}", totals_as_html(checked));
+    page::page("The papers' figures, reproduced", &lead, &sections)
+}
+
+fn meanings_as_html() -> String {
+    let mut text = String::from("<dl>\n");
+    for outcome in ClaimOutcome::ALL {
+        text += &format!("<dt>{}</dt><dd>{}</dd>\n", chip(outcome), outcome.meaning());
+    }
+    text + "</dl>\n"
+}
+
+/// The number of claims by paper and outcome, and the summary.
+fn totals_as_html(checked: &[CheckedClaim]) -> String {
+    let table = html_table("totals", &headings_by_paper(chip), &lines_by_paper(checked));
+    let below: Vec<String> = summary(checked).lines().map(escaped).collect();
+    format!("{table}<p>{}</p>\n", below.join("<br>"))
+}
+
+/// The results of an exhibit, its claims, and the command that makes it.
+fn article(
+    exhibit: &Exhibit,
+    report: &ExhibitReport<'_>,
+    checked: &[CheckedClaim],
+    folder: &Path,
+) -> String {
+    let mut text = format!("<p>{}.</p>\n", escaped(&exhibit.shows));
+    text += &figures(report.figures.iter().map(|figure| ("", &figure.canvas)));
+    if !report.note.is_empty() {
+        text += &format!("<pre>{}</pre>\n", escaped(&report.note));
+    }
+    if let Some(run) = report.run {
+        let table = page::summary(&run.rows, &[]);
         text += &folded(
             "Latency, goodput, batches, padding and busy share at every load",
             &table,
         );
     }
-    let own: Vec<&Checked> = checked.iter().filter(|one| one.is_with(item)).collect();
+    let own: Vec<&CheckedClaim> = checked
+        .iter()
+        .filter(|one| one.claim.is_with(exhibit))
+        .collect();
     if !own.is_empty() {
-        text += &claims(&own);
+        text += &claims_as_html(&own);
     }
     text += &format!(
         "<p class=\"made\"><code>batchlab reproduce {}</code>",
-        item.name()
+        exhibit.full_name()
     );
-    if let Some(numbers) = shown
-        .numbers
-        .as_ref()
-        .and_then(|file| file.strip_prefix(folder).ok())
+    if let Some(file) = &report.numbers
+        && let Ok(file) = file.strip_prefix(folder)
     {
-        text += &format!(
-            " · <a href=\"{0}\">{0}</a>",
-            escaped(&numbers.display().to_string())
-        );
+        let link = escaped(&file.display().to_string());
+        text += &format!(" · <a href=\"{link}\">{link}</a>");
     }
     text + "</p>\n"
 }
 
-fn claims(checked: &[&Checked]) -> String {
-    let line = |one: &&Checked| {
-        let Checked { claim, verdict, .. } = one;
-        let commands = one
-            .shown_by()
-            .iter()
-            .map(|command| format!(" <code>{}</code>", escaped(command)));
-        let commands: String = commands.collect();
-        let why = |reason| format!("<p class=\"why\">{}.{commands}</p>", escaped(reason));
-        let reason = one.reason().map_or(String::new(), why);
-        let exhibits: Vec<String> = claim
-            .exhibits
-            .iter()
-            .map(|exhibit| linked(one.paper, exhibit))
-            .collect();
-        let place = format!("{}, {}, {}", escaped(&claim.place), claim.kind, claim.id);
-        let place = format!("{place}</span> {}", exhibits.join(", "));
-        let what = format!(
-            "{} <span class=\"id\">{place}{reason}",
-            escaped(&claim.what)
-        );
-        let values = [claim.paper.text(), &verdict.ours, &verdict.gap_text()].map(escaped);
-        [chip(verdict.word), what]
-            .into_iter()
-            .chain(values)
-            .collect()
-    };
+fn claims_as_html(checked: &[&CheckedClaim]) -> String {
     let headings = ["verdict", "claim", "paper", "ours", "gap"].map(String::from);
-    html_table(
-        "claims",
-        &headings,
-        &checked.iter().map(line).collect::<Vec<_>>(),
-    )
+    let mut lines = Vec::new();
+    for one in checked {
+        let CheckedClaim { claim, verdict } = one;
+        lines.push(vec![
+            chip(verdict.outcome),
+            claim_as_html(one),
+            escaped(claim.value.text()),
+            escaped(&verdict.ours),
+            escaped(&verdict.gap_text()),
+        ]);
+    }
+    html_table("claims", &headings, &lines)
 }
 
-/// To an exhibit of the page.
-fn linked(paper: Paper, exhibit: &str) -> String {
-    let place = paper
-        .exhibits()
+/// What the paper claims, where, and why the claim does not hold.
+fn claim_as_html(checked: &CheckedClaim) -> String {
+    let claim = checked.claim;
+    let exhibits: Vec<String> = claim
+        .exhibits
         .iter()
-        .find(|known| known.name == exhibit)
-        .map_or(exhibit, |known| &known.place);
-    format!(
-        "<a href=\"#{}-{exhibit}\">{}</a>",
-        paper.name(),
-        escaped(place)
-    )
+        .map(|name| link_to_exhibit(claim.paper, name))
+        .collect();
+    let mut text = format!(
+        "{} <span class=\"id\">{}, {}, {}</span> {}",
+        escaped(&claim.what),
+        escaped(&claim.place),
+        claim.kind,
+        claim.id,
+        exhibits.join(", ")
+    );
+    if let Some(reason) = checked.reason() {
+        text += &format!("<p class=\"why\">{}.", escaped(reason));
+        for command in checked.shown_by() {
+            text += &format!(" <code>{}</code>", escaped(command));
+        }
+        text += "</p>";
+    }
+    text
 }
 
-fn chip(word: Word) -> String {
-    format!("<span class=\"chip {}\">{}</span>", word.key(), word.name())
+/// A link to an exhibit of the page.
+fn link_to_exhibit(paper: Paper, name: &str) -> String {
+    let exhibit = paper.exhibits().iter().find(|known| known.name == name);
+    let place = exhibit.map_or(name, |exhibit| &exhibit.place);
+    let paper = paper.name();
+    format!("<a href=\"#{paper}-{name}\">{}</a>", escaped(place))
+}
+
+fn chip(outcome: ClaimOutcome) -> String {
+    format!(
+        "<span class=\"chip {}\">{}</span>",
+        outcome.key(),
+        outcome.name()
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::lab::plot::canvas::Canvas;
-    use crate::papers::Verdict;
-    use crate::papers::lab::Study;
+    use crate::papers::verdict::ClaimVerdict;
 
     #[test]
     fn a_page_shows_each_figure_with_its_claims_and_its_command() {
@@ -433,7 +471,7 @@ mod tests {
             note: "a < b".into(),
             ..Study::default()
         };
-        let exhibits = BTreeMap::from([(exhibit.name.clone(), Found::Study(study))]);
+        let exhibits = BTreeMap::from([(exhibit.name.clone(), ExhibitResult::Study(study))]);
         let findings = BTreeMap::from([(
             paper,
             Findings {
@@ -446,22 +484,13 @@ mod tests {
             .iter()
             .find(|claim| claim.id == "bm-lstm-peak")
             .unwrap();
-        let verdict = Verdict {
+        let verdict = ClaimVerdict {
             ours: "9,216 req/s".into(),
             gap: Some(-42.4),
-            word: Word::Trend,
+            outcome: ClaimOutcome::Trend,
         };
-        let checked = [Checked {
-            paper,
-            claim,
-            verdict,
-        }];
-        let page = html(
-            &[Item { paper, exhibit }],
-            &findings,
-            &checked,
-            Path::new("out"),
-        );
+        let checked = [CheckedClaim { claim, verdict }];
+        let page = html(&[exhibit], &findings, &checked, Path::new("out"));
         for part in [
             "<article id=\"batchmaker-fig7a\">",
             "<svg viewBox=\"0 0 480 300\" aria-label=\"\">",

@@ -16,7 +16,9 @@ use crate::core::cost::roofline::Roofline;
 use crate::core::workload::random;
 use crate::devices::cuda::gpu::grnn::{Host, Tuned, Tuner};
 use crate::lab::results::table::tabulate;
-use crate::papers::measured::{self, Chosen, Measured, Row, Size, Way};
+use crate::papers::measured::{
+    GpuTimes, MappingChoice, MeasuredMapping, SequenceSize, SequenceTime, Way,
+};
 
 /// Find the fastest mapping of a persistent kernel on this host's GPU
 ///
@@ -72,138 +74,140 @@ pub struct Args {
 }
 
 /// Places in the ranking, and why each is run.
-type Places = BTreeMap<usize, Chosen>;
+type Places = BTreeMap<usize, MappingChoice>;
 /// A mapping that was run, and the time of a launch.
-type Timed = (measured::Ranked, Duration);
+type TimedMapping = (MeasuredMapping, Duration);
 
 pub fn run(args: &Args) -> Result<()> {
     let way = "tune runs kernels on a GPU, and batchlab grnn rank needs none";
     let host = Host::open().map_err(|error| Error::input(format!("{error}; {way}")))?;
-    let (gpu, device) = (host.name().to_string(), device(args, &host)?);
-    let Args {
-        cell,
-        hidden,
-        batch,
-        launches,
-        steps,
-        ..
-    } = *args;
-    let part = batch.div_ceil(launches);
-    let needed = batch.div_ceil(part);
-    if needed < launches {
-        let why = format!("a batch of {batch} in parts of {part} is {needed} launches");
-        return Err(Error::input(format!("--launches {launches}: {why}")));
-    }
-    let all = rank(cell, hidden, part, &device, &Space::default());
-    if all.is_empty() {
+    let gpu = host.name().to_string();
+    let device = open_device(args, &host)?;
+    let part = batch_of_launch(args)?;
+    let ranked = rank(args.cell, args.hidden, part, &device, &Space::default());
+    if ranked.is_empty() {
         return Err(Error::input(format!(
-            "no mapping of {} with hidden {hidden} and batch {part} is valid on {gpu}; batchlab grnn rank shows which batches run \
+            "no mapping of {} with hidden {} and batch {part} is valid on {gpu}; batchlab grnn rank shows which batches run \
              instead, and --launches splits a batch",
-            cell.name()
+            args.cell.name(),
+            args.hidden
         )));
     }
-    let places = places(&all, args, &gpu)?;
-    let open =
-        |path| can_write(path).and_then(|()| Measured::open(path, &gpu, host.multiprocessors()));
-    let file = args.out.as_deref().map(open).transpose()?;
-    let tuner = Tuner::new(host, cell, hidden, part, steps)?;
+    let places = choose_places(&ranked, args, &gpu)?;
+    let file = match &args.out {
+        Some(path) => {
+            can_write(path)?;
+            Some(GpuTimes::open(path, &gpu, host.multiprocessors())?)
+        }
+        None => None,
+    };
+    let tuner = Tuner::new(host, args.cell, args.hidden, part, args.steps)?;
     // The user's choice may not contain the fastest.
-    let whole = args.kernel.is_none() && args.mappings.is_empty();
-    let may_recall = whole && !args.again && args.all == 0 && file.is_none();
-    if let Some(known) = tuner.recall().filter(|_| may_recall) {
+    let is_whole = args.kernel.is_none() && args.mappings.is_empty();
+    let may_recall = is_whole && !args.again && args.all == 0 && file.is_none();
+    if may_recall && let Some(known) = tuner.recall() {
         return show_known(&known, &gpu, args);
     }
-    let (measured, outcome) = measure(&tuner, &all, &places, &device.name, args);
-    let Some(best) = measured.iter().min_by_key(|(_, time)| *time) else {
+    let (timed, outcome) = measure(&tuner, &ranked, &places, &device.name, args);
+    let Some(best) = timed.iter().min_by_key(|(_, time)| *time) else {
         return outcome;
     };
-    let (measured::Ranked { rnn, mapping, .. }, time) = *best;
-    let nanoseconds = time.as_nanos() as u64;
-    // A faster mapping of an earlier run stays.
-    let is_beaten = |known: Tuned| {
-        known.steps == steps && known.mapping != mapping && known.nanoseconds < nanoseconds
-    };
-    if whole && !tuner.recall().is_some_and(is_beaten) {
-        tuner.keep(&Tuned {
-            rnn,
-            mapping,
-            steps,
-            nanoseconds,
-        });
+    if is_whole {
+        keep(&tuner, best, args);
     }
     if let Some(file) = file {
-        write(file, &measured, args)?;
+        write(file, &timed, args)?;
     }
-    let json = || {
-        json!({
-            "gpu": gpu,
-            "cell": cell.name(),
-            "hidden": hidden,
-            "batch": batch,
-            "launches": launches,
-            "steps": steps,
-            "valid": all.len(),
-            "best": object(best, args),
-            "measured": measured.iter().map(|one| object(one, args)).collect::<Vec<_>>(),
-            "regret": regrets(&measured, best, args).map(|(one, top)| json!({ "top_1": one, "top": top })),
-        })
-    };
-    args.shown
-        .show(|| table(&measured, best, all.len(), &gpu, args), json)?;
+    let valid = ranked.len();
+    args.shown.show(
+        || as_text(&timed, best, valid, &gpu, args),
+        || as_json(&timed, best, valid, &gpu, args),
+    )?;
     outcome
 }
 
-fn device(args: &Args, host: &Host) -> Result<DataSheet> {
-    let by_name = || Roofline::of_gpu(host.name()).map(|(file, _)| file);
-    let device = DataSheet::open(args.device.as_deref().or_else(by_name).unwrap_or("titan-v"))?;
+/// The device whose constants rank the mappings, with the GPU's multiprocessors.
+fn open_device(args: &Args, host: &Host) -> Result<DataSheet> {
+    let by_name = Roofline::of_gpu(host.name()).map(|(file, _)| file);
+    let name = args.device.as_deref().or(by_name).unwrap_or("titan-v");
     Ok(DataSheet {
         multiprocessors: host.multiprocessors(),
-        ..device
+        ..DataSheet::open(name)?
     })
 }
 
-fn places(all: &[RankedMapping], args: &Args, gpu: &str) -> Result<Places> {
-    let is_wanted = |place: &usize| args.kernel.is_none_or(|kernel| all[*place].rnn == kernel);
-    let of_kernel: Vec<usize> = (0..all.len()).filter(is_wanted).collect();
-    if of_kernel.is_empty() {
-        let (kernel, count) = (
-            args.kernel
-                .map_or(String::new(), |kernel| kernel.to_string()),
-            all.len(),
-        );
+/// The batch of each launch. It is an error if fewer launches are enough.
+fn batch_of_launch(args: &Args) -> Result<u32> {
+    let batch = args.batch;
+    let part = batch.div_ceil(args.launches);
+    let needed = batch.div_ceil(part);
+    if needed < args.launches {
         return Err(Error::input(format!(
-            "--kernel {kernel}: none of the {count} valid mappings on {gpu} is of it"
+            "--launches {}: a batch of {batch} in parts of {part} is {needed} launches",
+            args.launches
+        )));
+    }
+    Ok(part)
+}
+
+fn choose_places(ranked: &[RankedMapping], args: &Args, gpu: &str) -> Result<Places> {
+    let mut of_kernel = Vec::new();
+    for (place, one) in ranked.iter().enumerate() {
+        if args.kernel.is_none_or(|kernel| one.rnn == kernel) {
+            of_kernel.push(place);
+        }
+    }
+    if of_kernel.is_empty() {
+        let kernel = args
+            .kernel
+            .map_or(String::new(), |kernel| kernel.to_string());
+        return Err(Error::input(format!(
+            "--kernel {kernel}: none of the {} valid mappings on {gpu} is of it",
+            ranked.len()
         )));
     }
     if args.mappings.is_empty() {
-        let mut rng = random::sequence(args.seed, 0, "grnn tune");
-        let drawn = sample(&mut rng, all.len(), args.all.min(all.len())).into_iter();
-        let first = of_kernel
-            .into_iter()
-            .take(args.top as usize)
-            .map(|place| (place, Chosen::First));
-        // A mapping from the top is `First` even if drawn too.
-        return Ok(drawn
-            .map(|place| (place, Chosen::Drawn))
-            .chain(first)
-            .collect());
+        Ok(draw_places(ranked.len(), &of_kernel, args))
+    } else {
+        find_given(ranked, &of_kernel, args, gpu)
     }
-    let mut places = BTreeMap::new();
+}
+
+/// The first places, and a random sample of all. A mapping from the top is `First` even if it is drawn too.
+fn draw_places(count: usize, of_kernel: &[usize], args: &Args) -> Places {
+    let mut rng = random::sequence(args.seed, 0, "grnn tune");
+    let mut places = Places::new();
+    for place in sample(&mut rng, count, args.all.min(count)) {
+        places.insert(place, MappingChoice::Drawn);
+    }
+    for place in of_kernel.iter().take(args.top as usize) {
+        places.insert(*place, MappingChoice::First);
+    }
+    places
+}
+
+/// The places of the mappings that the user names.
+fn find_given(
+    ranked: &[RankedMapping],
+    of_kernel: &[usize],
+    args: &Args,
+    gpu: &str,
+) -> Result<Places> {
+    let mut places = Places::new();
     for mapping in &args.mappings {
-        let mut found = of_kernel
-            .iter()
-            .filter(|place| all[**place].mapping == *mapping)
-            .peekable();
-        if found.peek().is_none() {
-            let way = format!(
-                "{} mappings are, and batchlab grnn rank --out lists a device's",
-                of_kernel.len()
-            );
+        let mut is_valid = false;
+        for place in of_kernel {
+            if ranked[*place].mapping == *mapping {
+                places.insert(*place, MappingChoice::Given);
+                is_valid = true;
+            }
+        }
+        if !is_valid {
             return Err(Error::input(format!(
-                "--mapping {mapping}: is not valid on {gpu}; {way}"
+                "--mapping {mapping}: is not valid on {gpu}; {} mappings are, and batchlab grnn rank --out lists a device's",
+                of_kernel.len()
             )));
         }
-        places.extend(found.map(|place| (*place, Chosen::Given)));
     }
     Ok(places)
 }
@@ -212,16 +216,16 @@ fn places(all: &[RankedMapping], args: &Args, gpu: &str) -> Result<Places> {
 /// measurement; earlier results are kept.
 fn measure(
     tuner: &Tuner,
-    all: &[RankedMapping],
+    ranked: &[RankedMapping],
     places: &Places,
     device: &str,
     args: &Args,
-) -> (Vec<Timed>, Result<()>) {
-    let mut measured = Vec::new();
+) -> (Vec<TimedMapping>, Result<()>) {
+    let mut timed = Vec::new();
     let mut refused = Ok(());
     for (&place, &chosen) in places {
-        let (rank, valid) = (place as u32 + 1, all.len() as u32);
-        let mut kernel = match tuner.kernel(&all[place]) {
+        let rank = place as u32 + 1;
+        let mut kernel = match tuner.kernel(&ranked[place]) {
             Ok(kernel) => kernel,
             Err(error) => {
                 say(format_args!("rank {rank} is passed over: {error}"));
@@ -231,48 +235,66 @@ fn measure(
         };
         let time = match tuner.measure(&mut kernel, args.times as usize) {
             Ok(time) => time,
-            Err(error) => return (measured, Err(error)),
+            Err(error) => return (timed, Err(error)),
         };
-        let RankedMapping { rnn, mapping, cost } = all[place];
-        let (cost, constants) = (cost.total(), device.to_string());
-        measured.push((
-            measured::Ranked {
-                rnn,
-                mapping,
-                rank,
-                valid,
-                cost,
-                constants,
-                chosen,
-            },
-            time,
-        ));
+        let mapping = MeasuredMapping {
+            rnn: ranked[place].rnn,
+            mapping: ranked[place].mapping,
+            rank,
+            valid: ranked.len() as u32,
+            cost: ranked[place].cost.total(),
+            constants: device.to_string(),
+            chosen,
+        };
+        timed.push((mapping, time));
     }
-    let outcome = if measured.is_empty() { refused } else { Ok(()) };
-    (measured, outcome)
+    let outcome = if timed.is_empty() { refused } else { Ok(()) };
+    (timed, outcome)
+}
+
+/// Keeps the fastest mapping for later runs. A faster one of an earlier run stays.
+fn keep(tuner: &Tuner, best: &TimedMapping, args: &Args) {
+    let (ranked, time) = best;
+    let tuned = Tuned {
+        rnn: ranked.rnn,
+        mapping: ranked.mapping,
+        steps: args.steps,
+        nanoseconds: time.as_nanos() as u64,
+    };
+    let is_beaten = tuner.recall().is_some_and(|known| {
+        known.steps == tuned.steps
+            && known.mapping != tuned.mapping
+            && known.nanoseconds < tuned.nanoseconds
+    });
+    if !is_beaten {
+        tuner.keep(&tuned);
+    }
 }
 
 /// How much slower the first mapping, and the best of the first ones, are than the best of all; `None` without a
 /// sample.
-fn regrets(measured: &[Timed], best: &Timed, args: &Args) -> Option<(f64, f64)> {
-    let of = |first: u32| {
-        let times = measured
-            .iter()
-            .filter(|(one, _)| one.rank <= first)
-            .map(|(_, time)| time);
-        times
-            .min()
-            .map(|time| time.as_secs_f64() / best.1.as_secs_f64() - 1.0)
-    };
-    (args.all > 0).then_some(())?;
-    of(1).zip(of(args.top))
+fn regrets(timed: &[TimedMapping], best: &TimedMapping, args: &Args) -> Option<(f64, f64)> {
+    if args.all == 0 {
+        return None;
+    }
+    let of_first = regret(timed, best, 1)?;
+    let of_top = regret(timed, best, args.top)?;
+    Some((of_first, of_top))
 }
 
+/// How much slower the best mapping up to a rank is than the best of all.
+fn regret(timed: &[TimedMapping], best: &TimedMapping, last_rank: u32) -> Option<f64> {
+    let first = timed.iter().filter(|(one, _)| one.rank <= last_rank);
+    let least = first.map(|(_, time)| time).min()?;
+    Some(least.as_secs_f64() / best.1.as_secs_f64() - 1.0)
+}
+
+/// The time of all launches.
 fn milliseconds(time: Duration, args: &Args) -> f64 {
     time.as_secs_f64() * 1e3 * f64::from(args.launches)
 }
 
-fn words(rnn: impl std::fmt::Display, mapping: &Mapping) -> String {
+fn describe(rnn: impl std::fmt::Display, mapping: &Mapping) -> String {
     let Mapping {
         tile_width,
         tile_height,
@@ -285,48 +307,66 @@ fn words(rnn: impl std::fmt::Display, mapping: &Mapping) -> String {
 }
 
 fn show_known(known: &Tuned, gpu: &str, args: &Args) -> Result<()> {
-    let Tuned {
-        rnn,
-        mapping,
-        steps,
-        nanoseconds,
-    } = known;
-    let (mapping, ms) = (
-        words(rnn, mapping),
-        milliseconds(Duration::from_nanos(*nanoseconds), args),
-    );
-    let table = || {
-        format!(
-            "known from an earlier run on {gpu}: {mapping}: {ms:.4} ms for {steps} steps; --again measures anew\n"
-        )
-    };
     args.shown.show(
-        table,
+        || {
+            let mapping = describe(known.rnn, &known.mapping);
+            let ms = milliseconds(Duration::from_nanos(known.nanoseconds), args);
+            format!(
+                "known from an earlier run on {gpu}: {mapping}: {ms:.4} ms for {} steps; --again measures anew\n",
+                known.steps
+            )
+        },
         || json!({ "gpu": gpu, "launches": args.launches, "known": known }),
     )
 }
 
-fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, args: &Args) -> String {
-    let Args {
-        cell,
-        hidden,
-        batch,
-        steps,
-        launches,
-        ..
-    } = args;
-    let in_launches = if *launches > 1 {
-        format!(" in {launches} launches")
+fn as_text(
+    timed: &[TimedMapping],
+    best: &TimedMapping,
+    valid: usize,
+    gpu: &str,
+    args: &Args,
+) -> String {
+    let in_launches = if args.launches > 1 {
+        format!(" in {} launches", args.launches)
     } else {
         String::new()
     };
-    let (cell, count) = (cell.name(), measured.len());
-    let on =
-        format!("{cell}, hidden {hidden}, batch {batch}{in_launches}, {steps} steps, on {gpu}");
-    let head = format!("{on}: {count} of {valid} valid mappings were run\n");
-    let is_shown = |one: &&Timed| one.0.chosen != Chosen::Drawn || one.0.rank == best.0.rank;
-    let rows = tabulate(
-        &measured.iter().filter(is_shown).collect::<Vec<_>>(),
+    let mut text = format!(
+        "{}, hidden {}, batch {}{in_launches}, {} steps, on {gpu}: {} of {valid} valid mappings were run\n",
+        args.cell.name(),
+        args.hidden,
+        args.batch,
+        args.steps,
+        timed.len()
+    );
+    text += &table_of_mappings(timed, best, args);
+    text += &format!(
+        "the fastest is rank {}, {}\n",
+        best.0.rank,
+        describe(best.0.rnn, &best.0.mapping)
+    );
+    if let Some((of_first, of_top)) = regrets(timed, best, args) {
+        text += &format!(
+            "rank 1 is {:.1} % slower than it, the first {} are {:.1} %\n",
+            of_first * 100.0,
+            args.top,
+            of_top * 100.0
+        );
+    }
+    text
+}
+
+/// A table of the mappings that were not drawn, and of the fastest.
+fn table_of_mappings(timed: &[TimedMapping], best: &TimedMapping, args: &Args) -> String {
+    let mut rows = Vec::new();
+    for one in timed {
+        if one.0.chosen != MappingChoice::Drawn || one.0.rank == best.0.rank {
+            rows.push(one);
+        }
+    }
+    tabulate(
+        &rows,
         &[
             ("rank", &|(one, _)| one.rank.to_string()),
             ("kernel", &|(one, _)| one.rnn.to_string()),
@@ -339,53 +379,52 @@ fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, args: &Args)
                 format!("{:.4}", milliseconds(*time, args))
             }),
         ],
-    );
-    let fastest = format!(
-        "the fastest is rank {}, {}\n",
-        best.0.rank,
-        words(best.0.rnn, &best.0.mapping)
-    );
-    let slower = regrets(measured, best, args).map_or(String::new(), |(one, top)| {
-        let [one, top] = [one, top].map(|regret| regret * 100.0);
-        format!(
-            "rank 1 is {one:.1} % slower than it, the first {} are {top:.1} %\n",
-            args.top
-        )
-    });
-    head + &rows + &fastest + &slower
+    )
 }
 
-fn write(mut file: Measured, measured: &[Timed], args: &Args) -> Result<()> {
-    let Args {
-        cell,
-        hidden,
-        batch,
-        steps,
-        ..
-    } = *args;
-    for (ranked, time) in measured {
-        let (mapped, launches) = (Some(ranked.clone()), Some(args.launches));
-        let (size, ms) = (
-            Size {
-                cell,
-                hidden,
-                batch,
-                steps,
+/// Adds the times to a file.
+fn write(mut file: GpuTimes, timed: &[TimedMapping], args: &Args) -> Result<()> {
+    for (ranked, time) in timed {
+        file.add(SequenceTime {
+            size: SequenceSize {
+                cell: args.cell,
+                hidden: args.hidden,
+                batch: args.batch,
+                steps: args.steps,
             },
-            milliseconds(*time, args),
-        );
-        file.add(Row {
-            size,
             way: Way::Grnn,
-            mapped,
-            launches,
-            ms,
+            mapped: Some(ranked.clone()),
+            launches: Some(args.launches),
+            ms: milliseconds(*time, args),
         });
     }
     file.write()
 }
 
-fn object((one, time): &Timed, args: &Args) -> Value {
+fn as_json(
+    timed: &[TimedMapping],
+    best: &TimedMapping,
+    valid: usize,
+    gpu: &str,
+    args: &Args,
+) -> Value {
+    let measured: Vec<Value> = timed.iter().map(|one| mapping_as_json(one, args)).collect();
+    let regret = regrets(timed, best, args);
+    json!({
+        "gpu": gpu,
+        "cell": args.cell.name(),
+        "hidden": args.hidden,
+        "batch": args.batch,
+        "launches": args.launches,
+        "steps": args.steps,
+        "valid": valid,
+        "best": mapping_as_json(best, args),
+        "measured": measured,
+        "regret": regret.map(|(one, top)| json!({ "top_1": one, "top": top })),
+    })
+}
+
+fn mapping_as_json((one, time): &TimedMapping, args: &Args) -> Value {
     json!({
         "rank": one.rank,
         "kernel": one.rnn.to_string(),

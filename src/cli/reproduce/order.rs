@@ -1,132 +1,152 @@
 //! Parses the words after `reproduce`.
 
 use std::collections::BTreeSet;
-use std::iter;
 
 use crate::base::error::{Error, Result};
 use crate::lab::results::sweep_keys::distinct;
-use crate::papers::{Item, Paper};
+use crate::papers::{Exhibit, Paper};
 
 /// The figures and claims that the user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// By the user.
-    pub named: Vec<Item>,
-    /// All their claims are checked.
+    /// The exhibits that the user names.
+    pub named: Vec<&'static Exhibit>,
+    /// The papers whose claims are all checked.
     pub claims: BTreeSet<Paper>,
-    /// All their exhibits are on a page.
+    /// The papers whose exhibits are all on a page.
     pub all: BTreeSet<Paper>,
-    /// Their exhibits are listed.
+    /// The papers whose exhibits are listed.
     pub list: BTreeSet<Paper>,
 }
 
 impl Order {
     /// A paper's name applies to the words after it; words before the first paper apply to all papers. Figures without
-    /// claims need no word. Errors: an unknown word, a paper without a word after it, a figure of several papers.
+    /// claims need no word.
+    ///
+    /// # Errors
+    /// A word is unknown, a paper has no word after it, or a figure is one of several papers.
     pub fn parse(words: &[String]) -> Result<Order> {
         let mut order = Order::default();
-        let mut papers: Vec<Paper> = Paper::all().collect();
+        let mut papers = Paper::ALL.to_vec();
         let mut words = words.iter().peekable();
         while let Some(word) = words.next() {
-            if let Some(paper) = Paper::named(word) {
-                papers = vec![paper];
-                let is_bare = words.peek().is_none_or(|next| Paper::named(next).is_some());
-                if is_bare && (papers[0].claims().is_empty() || papers[0] == Paper::Continuous) {
-                    order.all.extend(&papers);
-                } else if is_bare {
-                    let known = known(&papers);
-                    return Err(Error::input(format!(
-                        "{word}: name a figure or a list; known: {known}"
-                    )));
-                }
+            let Some(paper) = Paper::from_name(word) else {
+                order.add(word, &papers)?;
                 continue;
-            }
-            match word.as_str() {
-                "list" => order.list.extend(&papers),
-                "claims" => order.claims.extend(&papers),
-                "all" => {
-                    order.all.extend(&papers);
-                    order.claims.extend(&papers);
-                }
-                figure => order.named.push(find(figure, &papers)?),
+            };
+            papers = vec![paper];
+            let is_bare = match words.peek() {
+                Some(next) => Paper::from_name(next).is_some(),
+                None => true,
+            };
+            if is_bare && (paper.claims().is_empty() || paper == Paper::Continuous) {
+                order.all.insert(paper);
+            } else if is_bare {
+                let known = list_known_words(&papers);
+                return Err(Error::input(format!(
+                    "{word}: name a figure or a list; known: {known}"
+                )));
             }
         }
         order.named = distinct(order.named);
         Ok(order)
     }
 
-    /// In the papers' order: those shown, and those that a checked claim needs.
-    pub fn items(&self) -> Vec<Item> {
-        let mut items = Vec::new();
-        for paper in Paper::all() {
-            let named = |name: &str| {
-                self.named
-                    .iter()
-                    .any(|item| item.paper == paper && item.exhibit.name == name)
-            };
-            let checked = |first: Option<&String>| {
-                self.claims.contains(&paper) || first.is_some_and(|name| named(name))
-            };
-            let claims = paper
-                .claims()
-                .iter()
-                .filter(|claim| checked(claim.exhibits.first()));
-            let needed: BTreeSet<&str> = claims
-                .flat_map(|claim| &claim.exhibits)
-                .map(String::as_str)
-                .collect();
-            let wanted =
-                |name: &str| self.all.contains(&paper) || named(name) || needed.contains(name);
-            items.extend(paper.items().filter(|item| wanted(&item.exhibit.name)));
+    /// Adds what a word asks for of these papers.
+    fn add(&mut self, word: &str, papers: &[Paper]) -> Result<()> {
+        match word {
+            "list" => self.list.extend(papers),
+            "claims" => self.claims.extend(papers),
+            "all" => {
+                self.all.extend(papers);
+                self.claims.extend(papers);
+            }
+            figure => self.named.push(find_exhibit(figure, papers)?),
         }
-        items
+        Ok(())
     }
 
-    pub fn on_page(&self) -> Vec<Item> {
-        self.all.iter().copied().flat_map(Paper::items).collect()
+    /// The exhibits that are shown, and those that a checked claim needs, in the papers' order.
+    pub fn exhibits(&self) -> Vec<&'static Exhibit> {
+        let mut exhibits = Vec::new();
+        for paper in Paper::ALL {
+            let needed = self.exhibits_of_claims(paper);
+            for exhibit in paper.exhibits() {
+                if self.all.contains(&paper)
+                    || self.is_named(paper, &exhibit.name)
+                    || needed.contains(exhibit.name.as_str())
+                {
+                    exhibits.push(exhibit);
+                }
+            }
+        }
+        exhibits
+    }
+
+    /// The names of the exhibits that the checked claims of a paper need. Claims are checked if the user asks for all of
+    /// them, or names their figure.
+    fn exhibits_of_claims(&self, paper: Paper) -> BTreeSet<&'static str> {
+        let mut needed = BTreeSet::new();
+        for claim in paper.claims() {
+            if self.claims.contains(&paper) || self.is_named(paper, &claim.exhibits[0]) {
+                needed.extend(claim.exhibits.iter().map(String::as_str));
+            }
+        }
+        needed
+    }
+
+    fn is_named(&self, paper: Paper, name: &str) -> bool {
+        let mut named = self.named.iter();
+        named.any(|exhibit| exhibit.paper == paper && exhibit.name == name)
+    }
+
+    /// The exhibits of the page.
+    pub fn on_page(&self) -> Vec<&'static Exhibit> {
+        let mut exhibits = Vec::new();
+        for paper in &self.all {
+            exhibits.extend(paper.exhibits());
+        }
+        exhibits
     }
 }
 
-fn find(name: &str, papers: &[Paper]) -> Result<Item> {
-    let named = |item: &Item| {
-        item.exhibit.name == name || item.exhibit.also.iter().any(|also| also == name)
-    };
-    let found: Vec<Item> = papers
-        .iter()
-        .copied()
-        .flat_map(Paper::items)
-        .filter(named)
-        .collect();
+/// Finds an exhibit by its own name, or by that of another figure that it shows.
+fn find_exhibit(name: &str, papers: &[Paper]) -> Result<&'static Exhibit> {
+    let mut found = Vec::new();
+    for paper in papers {
+        for exhibit in paper.exhibits() {
+            if exhibit.name == name || exhibit.also.iter().any(|also| also == name) {
+                found.push(exhibit);
+            }
+        }
+    }
     match found.as_slice() {
-        [item] => Ok(*item),
+        [exhibit] => Ok(*exhibit),
         [] => Err(Error::input(format!(
             "unknown figure \"{name}\"; known: {}",
-            known(papers)
+            list_known_words(papers)
         ))),
         several => {
-            let commands = several
-                .iter()
-                .map(Item::name)
-                .collect::<Vec<_>>()
-                .join(" or ");
+            let commands: Vec<String> = several.iter().map(|exhibit| exhibit.full_name()).collect();
             Err(Error::input(format!(
-                "\"{name}\" is a figure of several papers; say {commands}"
+                "\"{name}\" is a figure of several papers; say {}",
+                commands.join(" or ")
             )))
         }
     }
 }
 
-fn known(papers: &[Paper]) -> String {
-    let of_paper = |paper: &Paper| {
-        let names = paper
-            .exhibits()
-            .iter()
-            .flat_map(|exhibit| iter::once(&exhibit.name).chain(&exhibit.also));
-        let names: Vec<&str> = names.map(String::as_str).collect();
-        format!("{} {}", paper.name(), names.join(", "))
-    };
-    let papers: Vec<String> = papers.iter().map(of_paper).collect();
-    format!("{}; list, claims, all", papers.join("; "))
+fn list_known_words(papers: &[Paper]) -> String {
+    let mut texts = Vec::new();
+    for paper in papers {
+        let mut names: Vec<&str> = Vec::new();
+        for exhibit in paper.exhibits() {
+            names.push(&exhibit.name);
+            names.extend(exhibit.also.iter().map(String::as_str));
+        }
+        texts.push(format!("{} {}", paper.name(), names.join(", ")));
+    }
+    format!("{}; list, claims, all", texts.join("; "))
 }
 
 #[cfg(test)]
@@ -142,8 +162,8 @@ mod tests {
         )
     }
 
-    fn names(items: &[Item]) -> Vec<String> {
-        items.iter().map(Item::name).collect()
+    fn names(exhibits: &[&Exhibit]) -> Vec<String> {
+        exhibits.iter().map(|exhibit| exhibit.full_name()).collect()
     }
 
     #[test]
@@ -155,13 +175,13 @@ mod tests {
             ["batchmaker fig7a", "batchmaker fig10", "late fig6"]
         );
         // A claim of Figure 7a also reads the runs with longer sentences.
-        let items = [
+        let exhibits = [
             "batchmaker fig7a",
             "batchmaker fig7a-tail",
             "batchmaker fig10",
             "late fig6",
         ];
-        assert_eq!(names(&order.items()), items);
+        assert_eq!(names(&order.exhibits()), exhibits);
         assert!(order.all.is_empty() && order.claims.is_empty());
     }
 
@@ -169,25 +189,25 @@ mod tests {
     fn a_figure_brings_what_its_claims_need() {
         // The claim about 512 against 64 is shown with Figure 7b and also reads Figure 7a.
         assert_eq!(
-            names(&parse("batchmaker fig7b").unwrap().items()),
+            names(&parse("batchmaker fig7b").unwrap().exhibits()),
             ["batchmaker fig7a", "batchmaker fig7b"]
         );
     }
 
     #[test]
     fn all_and_claims_are_about_every_paper_or_one() {
-        let exhibits: usize = Paper::all().map(|paper| paper.exhibits().len()).sum();
+        let exhibits: usize = Paper::ALL.iter().map(|paper| paper.exhibits().len()).sum();
         let all = parse("all").unwrap();
         assert_eq!(
-            (all.items().len(), all.on_page().len()),
+            (all.exhibits().len(), all.on_page().len()),
             (exhibits, exhibits)
         );
         let late = parse("late all").unwrap();
-        assert_eq!(late.items().len(), Paper::Late.exhibits().len());
-        assert!(late.items().iter().all(|item| item.paper == Paper::Late));
+        assert_eq!(late.exhibits().len(), Paper::Late.exhibits().len());
+        assert!(late.exhibits().iter().all(|one| one.paper == Paper::Late));
         let claims = parse("late claims").unwrap();
         assert_eq!(
-            (claims.on_page().len(), claims.items().is_empty()),
+            (claims.on_page().len(), claims.exhibits().is_empty()),
             (0, false)
         );
     }

@@ -3,29 +3,35 @@
 use super::readings::BATCHMAKER;
 use crate::base::error::Result;
 use crate::lab::results::columns::Metric;
-use crate::papers::{Findings, PaperValue, Verdict};
+use crate::papers::findings::Findings;
+use crate::papers::value::PaperValue;
+use crate::papers::verdict::ClaimVerdict;
 
-pub(super) fn graph_batches_end(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn graph_batches_end(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let mut ends = finish_steps(found, "Graph batching")?;
     ends.dedup();
-    Ok(Verdict::exact(&ends, paper))
+    Ok(ClaimVerdict::exact(&ends, paper))
 }
 
-pub(super) fn cellular_requests_end(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn cellular_requests_end(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ends = finish_steps(found, "Cellular batching")?;
     let first = &ends[..ends.len().min(3)];
-    Ok(Verdict::exact(first, paper))
+    Ok(ClaimVerdict::exact(first, paper))
 }
 
-pub(super) fn step_at_64(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn step_at_64(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let of_two = single_step_us(found, 2)?;
     let of_64 = single_step_us(found, 64)?;
-    Ok(Verdict::near(of_64, paper, of_two == of_64))
+    Ok(ClaimVerdict::near(of_64, paper, of_two == of_64))
 }
 
-pub(super) fn step_at_512(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn step_at_512(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let doubles = doubles_above(found, 1024)? && doubles_above(found, 512)?;
-    Ok(Verdict::near(single_step_us(found, 512)?, paper, doubles))
+    Ok(ClaimVerdict::near(
+        single_step_us(found, 512)?,
+        paper,
+        doubles,
+    ))
 }
 
 /// Whether a step of twice the batch takes twice the time.
@@ -34,8 +40,12 @@ fn doubles_above(found: &Findings, batch: u32) -> Result<bool> {
     Ok((ratio - 2.0).abs() < 0.02)
 }
 
-pub(super) fn scheduled_step_at_64(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
-    Ok(Verdict::near(step_us(found, BATCHMAKER, 64)?, paper, true))
+pub(super) fn scheduled_step_at_64(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
+    Ok(ClaimVerdict::near(
+        step_us(found, BATCHMAKER, 64)?,
+        paper,
+        true,
+    ))
 }
 
 fn single_step_us(found: &Findings, batch: u32) -> Result<f64> {

@@ -7,16 +7,21 @@ use super::readings::{
 use crate::base::error::Result;
 use crate::lab::results::columns::Metric;
 use crate::lab::results::logs::BatchLine;
-use crate::papers::findings::range;
-use crate::papers::verdict::{higher, lower, shown};
-use crate::papers::{Findings, Paper, PaperValue, Verdict};
+use crate::papers::findings::Findings;
+use crate::papers::numbers::range;
+use crate::papers::paper::Paper;
+use crate::papers::value::PaperValue;
+use crate::papers::verdict::{ClaimVerdict, higher, lower, show_number};
 
-pub(super) fn flat_latency(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn flat_latency(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let (lowest, highest) = p90_up_to_8000(found)?;
-    Ok(Verdict::near(highest, paper, highest < 1.25 * lowest))
+    Ok(ClaimVerdict::near(highest, paper, highest < 1.25 * lowest))
 }
 
-pub(super) fn baselines_least_latency(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn baselines_least_latency(
+    found: &Findings,
+    paper: &PaperValue,
+) -> Result<ClaimVerdict> {
     let mut least = f64::INFINITY;
     for series in baselines(found, LSTM)? {
         for (_, p90) in series.points(Metric::P90) {
@@ -34,34 +39,34 @@ fn p90_up_to_8000(found: &Findings) -> Result<(f64, f64)> {
     Ok(range(flat.map(|(_, p90)| p90)))
 }
 
-pub(super) fn peak(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn peak(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ours = found.peak(LSTM, BATCHMAKER)?;
     let verdict = higher(ours, best_peak(found, LSTM)?, paper)?;
-    let with_tail = shown(found.peak("fig7a-tail", BATCHMAKER)?, paper.unit());
+    let with_tail = show_number(found.peak("fig7a-tail", BATCHMAKER)?, paper.unit());
     Ok(verdict.with(&format!(
         " ({with_tail} with the paper's longest sentences, up to 330)"
     )))
 }
 
-pub(super) fn baselines_overload(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn baselines_overload(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let theirs = baselines_load_past_500_ms(found)?;
     lower(theirs, load_past_500_ms(found, BATCHMAKER)?, paper)
 }
 
 /// The gain over the load at which the baselines pass 500 ms, since section 7.2 calls both numbers peaks.
-pub(super) fn gain(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn gain(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let peak = found.peak(LSTM, BATCHMAKER)?;
     let gain = peak / baselines_load_past_500_ms(found)?;
     let over_peaks = peak / best_peak(found, LSTM)?;
     let more = format!(" ({over_peaks:.2} x over their highest throughput)");
-    Ok(Verdict::near(gain, paper, gain > 1.0).with(&more))
+    Ok(ClaimVerdict::near(gain, paper, gain > 1.0).with(&more))
 }
 
-pub(super) fn largest_cut(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn largest_cut(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     check_largest_cut(lstm_cuts(found)?, paper)
 }
 
-pub(super) fn smallest_cut(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn smallest_cut(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     check_smallest_cut(lstm_cuts(found)?, paper)
 }
 
@@ -69,7 +74,7 @@ pub(super) fn smallest_cut(found: &Findings, paper: &PaperValue) -> Result<Verdi
 ///
 /// The paper says of the baselines: "At low load, all systems execute with effective batches sizes much smaller than
 /// the configured maximum."
-pub(super) fn maximum_batches(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+pub(super) fn maximum_batches(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let rates = ["1000", "2000", "3000", "4000", "5000", "6000", "8000"];
     let worst = largest_p90_difference(found, [LSTM, "fig7b"], BATCHMAKER, &rates)?;
     let low = baselines_p90_difference(found, &["250", "500", "1000", "2000"])?;
@@ -85,7 +90,7 @@ pub(super) fn maximum_batches(found: &Findings, _: &PaperValue) -> Result<Verdic
         high * 100.0
     );
     let holds = worst < 0.05 && low < 0.05 && most > 1.5 * least;
-    Ok(Verdict::order(holds, text))
+    Ok(ClaimVerdict::order(holds, text))
 }
 
 fn baselines_p90_difference(found: &Findings, points: &[&str]) -> Result<f64> {
@@ -111,7 +116,7 @@ fn largest_p90_difference(
     Ok(largest)
 }
 
-pub(super) fn bucket_widths(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+pub(super) fn bucket_widths(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let mut latencies = Vec::new();
     let mut peaks = Vec::new();
     for width in ["MXNet bw-1", "MXNet bw-10", "MXNet bw-40"] {
@@ -124,11 +129,11 @@ pub(super) fn bucket_widths(found: &Findings, _: &PaperValue) -> Result<Verdict>
         join_numbers(&latencies, 0),
         join_numbers(&peaks, 0)
     );
-    Ok(Verdict::order(holds, text))
+    Ok(ClaimVerdict::order(holds, text))
 }
 
 /// Timeouts for batches that are not full, against none. The text has the largest decrease and the largest increase.
-pub(super) fn timeouts(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+pub(super) fn timeouts(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let without = found.series("timeouts", "No timeout")?;
     let mut decrease = (0.0, String::new());
     let mut increase = (0.0, String::new());
@@ -151,10 +156,10 @@ pub(super) fn timeouts(found: &Findings, _: &PaperValue) -> Result<Verdict> {
         }
     }
     let text = format!("p90 with a timeout {} to {}", decrease.1, increase.1);
-    Ok(Verdict::order(decrease.0 == 0.0, text))
+    Ok(ClaimVerdict::order(decrease.0 == 0.0, text))
 }
 
-pub(super) fn chains_throughput(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+pub(super) fn chains_throughput(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let padded = found.peak("chains", "MXNet")?;
     let dynet = found.peak("chains", "DyNet")?;
     let fold = found.peak("chains", "Fold")?;
@@ -163,15 +168,15 @@ pub(super) fn chains_throughput(found: &Findings, _: &PaperValue) -> Result<Verd
         padded / dynet,
         padded / fold
     );
-    Ok(Verdict::order(padded > dynet && padded > fold, text))
+    Ok(ClaimVerdict::order(padded > dynet && padded > fold, text))
 }
 
-pub(super) fn chains_latency(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+pub(super) fn chains_latency(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let padded_at_500 = found.at("chains", "MXNet", "500", Metric::P90)?;
     let (is_below_dynet, dynet) = compare_chain_latencies(found, "DyNet")?;
     let (is_below_fold, fold) = compare_chain_latencies(found, "Fold")?;
     let text = format!("MXNet's p90 ({padded_at_500:.1} ms at 500 req/s) is below {dynet}, {fold}");
-    Ok(Verdict::order(is_below_dynet && is_below_fold, text))
+    Ok(ClaimVerdict::order(is_below_dynet && is_below_fold, text))
 }
 
 /// Whether MXNet's 90th percentile is below another policy's at all loads, and from which load on it is.
@@ -196,22 +201,22 @@ fn compare_chain_latencies(found: &Findings, policy: &str) -> Result<(bool, Stri
     ))
 }
 
-pub(super) fn moderate_batches(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+pub(super) fn moderate_batches(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let steps = StepSizes::read(found, LSTM, BATCHMAKER, "8000", 64)?;
     let text = format!(
         "{:.1} % of the steps, of {:.0} cells on average",
         steps.share_of_small, steps.mean
     );
-    Ok(Verdict::order(steps.share_of_small > 50.0, text))
+    Ok(ClaimVerdict::order(steps.share_of_small > 50.0, text))
 }
 
-pub(super) fn batches_of_64(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+pub(super) fn batches_of_64(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let wide = share_of_64(found, "From 64")?;
     let all = share_of_64(found, "From 2")?;
     let text = format!(
         "{wide:.1} % of the steps are of 64 with sizes from 64 on, {all:.1} % with sizes from 2 on"
     );
-    Ok(Verdict::order(wide > 50.0, text).derived())
+    Ok(ClaimVerdict::order(wide > 50.0, text).derived())
 }
 
 /// The share of steps that have exactly 64 cells at 5,000 requests a second, in percent.
@@ -256,13 +261,19 @@ impl StepSizes {
     }
 }
 
-pub(super) fn queueing_time(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn queueing_time(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ours = found.at("fig9", BATCHMAKER, "5000", Metric::QueueP99)?;
     lower(ours, baselines_least_queueing_time(found)?, paper)
 }
 
-pub(super) fn baselines_queueing_time(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
-    Ok(Verdict::above(baselines_least_queueing_time(found)?, paper))
+pub(super) fn baselines_queueing_time(
+    found: &Findings,
+    paper: &PaperValue,
+) -> Result<ClaimVerdict> {
+    Ok(ClaimVerdict::above(
+        baselines_least_queueing_time(found)?,
+        paper,
+    ))
 }
 
 /// The shorter of the baselines' 99th percentiles at 5,000 requests a second.
@@ -272,19 +283,19 @@ fn baselines_least_queueing_time(found: &Findings) -> Result<f64> {
     Ok(mxnet.min(tensorflow))
 }
 
-pub(super) fn ideal_of_fixed_length(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn ideal_of_fixed_length(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ideal = found.peak("fig11a", "TensorFlow")?;
     higher(ideal, found.peak("fig11a", BATCHMAKER)?, paper)
 }
 
 /// BatchMaker's peak over the paper's ideal, as the paper has it.
-pub(super) fn share_of_ideal(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn share_of_ideal(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ideal = Paper::BatchMaker.value("bm-fixed-ideal").number();
     let share = found.peak("fig11a", BATCHMAKER)? / ideal;
-    Ok(Verdict::near(share, paper, share < 1.0).derived())
+    Ok(ClaimVerdict::near(share, paper, share < 1.0).derived())
 }
 
-pub(super) fn variance_of_lengths(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+pub(super) fn variance_of_lengths(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let mut latencies = Vec::new();
     let mut throughputs = Vec::new();
     let mut ours = Vec::new();
@@ -302,7 +313,10 @@ pub(super) fn variance_of_lengths(found: &Findings, _: &PaperValue) -> Result<Ve
         join_numbers(&throughputs, 0),
         join_numbers(&ours, 1)
     );
-    Ok(Verdict::order(baseline_loses && batchmaker_keeps, text))
+    Ok(ClaimVerdict::order(
+        baseline_loses && batchmaker_keeps,
+        text,
+    ))
 }
 
 fn falls(values: &[f64]) -> bool {

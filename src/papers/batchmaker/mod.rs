@@ -6,7 +6,7 @@ mod readings;
 mod seq2seq;
 mod trees;
 
-use super::Check;
+use crate::papers::findings::Check;
 
 pub const CHECKS: &[(&str, Check)] = &[
     ("bm-fig5-graph", device::graph_batches_end),

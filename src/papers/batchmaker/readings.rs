@@ -5,8 +5,9 @@ use crate::base::files::folder_name;
 use crate::lab::results::columns::Metric;
 use crate::lab::results::logs::{BatchLine, LogRow as _};
 use crate::lab::results::read::Log;
-use crate::papers::verdict::higher;
-use crate::papers::{Findings, PaperValue, Series, Verdict};
+use crate::papers::findings::{Findings, PolicySeries};
+use crate::papers::value::PaperValue;
+use crate::papers::verdict::{ClaimVerdict, higher};
 
 pub const BATCHMAKER: &str = "BatchMaker";
 /// The label of batches of at most 512 encoder and 256 decoder cells.
@@ -18,7 +19,7 @@ pub const LSTM: &str = "fig7a";
 pub const TWO_GPUS: &str = "fig13a";
 pub const FOUR_GPUS: &str = "fig13b";
 
-pub fn baselines<'a>(found: &'a Findings, figure: &str) -> Result<[Series<'a>; 2]> {
+pub fn baselines<'a>(found: &'a Findings, figure: &str) -> Result<[PolicySeries<'a>; 2]> {
     Ok([
         found.series(figure, "MXNet")?,
         found.series(figure, "TensorFlow")?,
@@ -64,12 +65,12 @@ fn cuts(found: &Findings, figure: &str, policy: &str) -> Result<(f64, f64)> {
     Ok(ours.cuts(Metric::P90, &baselines, half))
 }
 
-pub fn check_largest_cut(cuts: (f64, f64), paper: &PaperValue) -> Result<Verdict> {
+pub fn check_largest_cut(cuts: (f64, f64), paper: &PaperValue) -> Result<ClaimVerdict> {
     let (smallest, largest) = cuts;
     higher(largest, smallest.max(0.0), paper)
 }
 
-pub fn check_smallest_cut(cuts: (f64, f64), paper: &PaperValue) -> Result<Verdict> {
+pub fn check_smallest_cut(cuts: (f64, f64), paper: &PaperValue) -> Result<ClaimVerdict> {
     let (smallest, _) = cuts;
     higher(smallest, 0.0, paper)
 }

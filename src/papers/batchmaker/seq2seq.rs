@@ -10,50 +10,51 @@ use crate::core::cost::CostModel as _;
 use crate::core::cost::table::{CostTable, Overhead};
 use crate::core::task::Step;
 use crate::lab::results::logs::BatchLine;
-use crate::papers::verdict::higher;
-use crate::papers::{Findings, PaperValue, Verdict};
+use crate::papers::findings::Findings;
+use crate::papers::value::PaperValue;
+use crate::papers::verdict::{ClaimVerdict, higher};
 
 /// The label of batches of at most 256 cells of either kind.
 const EVEN: &str = "BatchMaker-256,256";
 
-pub(super) fn peak_of_two_gpus(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn peak_of_two_gpus(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ours = found.peak(TWO_GPUS, WIDE)?;
     higher(ours, best_peak(found, TWO_GPUS)?, paper)
 }
 
-pub(super) fn peak_of_four_gpus(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn peak_of_four_gpus(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let two = found.peak(TWO_GPUS, WIDE)?;
     let four = found.peak(FOUR_GPUS, WIDE)?;
     let agrees = four > 1.9 * two && four > best_peak(found, FOUR_GPUS)?;
-    Ok(Verdict::near(four, paper, agrees))
+    Ok(ClaimVerdict::near(four, paper, agrees))
 }
 
-pub(super) fn gain(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn gain(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let two = found.peak(TWO_GPUS, WIDE)? / best_peak(found, TWO_GPUS)?;
     let four = found.peak(FOUR_GPUS, WIDE)? / best_peak(found, FOUR_GPUS)?;
-    let verdict = Verdict::near((two + four) / 2.0, paper, two.min(four) > 1.0);
+    let verdict = ClaimVerdict::near((two + four) / 2.0, paper, two.min(four) > 1.0);
     Ok(verdict.with(&format!(" (mean of {two:.2} x and {four:.2} x)")))
 }
 
-pub(super) fn largest_cut(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn largest_cut(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     check_largest_cut(seq2seq_cuts(found)?, paper)
 }
 
-pub(super) fn smallest_cut(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn smallest_cut(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     check_smallest_cut(seq2seq_cuts(found)?, paper)
 }
 
 /// The gain of 512 encoder cells over 256, as the mean of two and four GPUs.
-pub(super) fn gain_of_wide_encoders(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn gain_of_wide_encoders(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let two = found.peak(TWO_GPUS, WIDE)? / found.peak(TWO_GPUS, EVEN)?;
     let four = found.peak(FOUR_GPUS, WIDE)? / found.peak(FOUR_GPUS, EVEN)?;
     let mean = 100.0 * ((two + four) / 2.0 - 1.0);
-    Ok(Verdict::inside(mean, paper, two.min(four) > 1.0))
+    Ok(ClaimVerdict::inside(mean, paper, two.min(four) > 1.0))
 }
 
-pub(super) fn share_of_decoding(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn share_of_decoding(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let share = 100.0 * decoding_share(found, TWO_GPUS, EVEN, "9000")?;
-    Ok(Verdict::near(share, paper, share > 50.0))
+    Ok(ClaimVerdict::near(share, paper, share > 50.0))
 }
 
 /// The share of decoder cells in the time of all executed cells, by the cost table.

@@ -3,16 +3,18 @@
 use super::readings::{BATCHMAKER, LSTM, baselines_load_past_500_ms, lstm_cuts, seq2seq_cuts};
 use crate::base::error::Result;
 use crate::lab::results::columns::Metric;
-use crate::papers::findings::range;
-use crate::papers::verdict::{higher, lower};
-use crate::papers::{Findings, Paper, PaperValue, Verdict};
+use crate::papers::findings::Findings;
+use crate::papers::numbers::range;
+use crate::papers::paper::Paper;
+use crate::papers::value::PaperValue;
+use crate::papers::verdict::{ClaimVerdict, higher, lower};
 
 /// The figure of trees as in the Stanford treebank.
 const TREES: &str = "fig14";
 /// The figure of complete trees.
 const COMPLETE: &str = "fig15";
 
-pub(super) fn latency(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn latency(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     lower(
         p90_at_1000(found, BATCHMAKER)?,
         p90_at_1000(found, "DyNet")?,
@@ -20,7 +22,7 @@ pub(super) fn latency(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
     )
 }
 
-pub(super) fn dynets_latency(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn dynets_latency(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     higher(
         p90_at_1000(found, "DyNet")?,
         p90_at_1000(found, BATCHMAKER)?,
@@ -28,10 +30,10 @@ pub(super) fn dynets_latency(found: &Findings, paper: &PaperValue) -> Result<Ver
     )
 }
 
-pub(super) fn cut(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn cut(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ratio = p90_at_1000(found, BATCHMAKER)? / p90_at_1000(found, "DyNet")?;
     let cut = 100.0 * (1.0 - ratio);
-    Ok(Verdict::near(cut, paper, cut > 0.0))
+    Ok(ClaimVerdict::near(cut, paper, cut > 0.0))
 }
 
 /// The 90th percentile at 1,000 requests a second.
@@ -39,7 +41,7 @@ fn p90_at_1000(found: &Findings, policy: &str) -> Result<f64> {
     found.at(TREES, policy, "1000", Metric::P90)
 }
 
-pub(super) fn peak(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn peak(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     higher(
         found.peak(TREES, BATCHMAKER)?,
         found.peak(TREES, "DyNet")?,
@@ -47,7 +49,7 @@ pub(super) fn peak(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
     )
 }
 
-pub(super) fn dynets_peak(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn dynets_peak(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     lower(
         found.peak(TREES, "DyNet")?,
         found.peak(TREES, BATCHMAKER)?,
@@ -55,9 +57,9 @@ pub(super) fn dynets_peak(found: &Findings, paper: &PaperValue) -> Result<Verdic
     )
 }
 
-pub(super) fn gain(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn gain(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let gain = gain_over(found, "DyNet")?;
-    Ok(Verdict::near_number(
+    Ok(ClaimVerdict::near_number(
         gain,
         papers_gain(),
         paper.unit(),
@@ -77,39 +79,43 @@ fn gain_over(found: &Findings, policy: &str) -> Result<f64> {
     Ok(found.peak(TREES, BATCHMAKER)? / found.peak(TREES, policy)?)
 }
 
-pub(super) fn range_of_cuts(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn range_of_cuts(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let chains = lstm_cuts(found)?;
     let sequences = seq2seq_cuts(found)?;
     let cuts = (chains.0.min(sequences.0), chains.1.max(sequences.1));
-    Ok(Verdict::range(cuts, paper, cuts.0 > 0.0))
+    Ok(ClaimVerdict::range(cuts, paper, cuts.0 > 0.0))
 }
 
-pub(super) fn range_of_gains(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn range_of_gains(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let chains = found.peak(LSTM, BATCHMAKER)? / baselines_load_past_500_ms(found)?;
     let trees = gain_over(found, "DyNet")?;
     let (least, most) = range([chains, trees].map(|gain| 100.0 * (gain - 1.0)));
-    Ok(Verdict::range((least, most), paper, least > 0.0))
+    Ok(ClaimVerdict::range((least, most), paper, least > 0.0))
 }
 
-pub(super) fn gain_over_fold(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn gain_over_fold(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let gain = gain_over(found, "Fold")?;
     let ours = found.at(TREES, BATCHMAKER, "500", Metric::P90)?;
     let folds = found.at(TREES, "Fold", "500", Metric::P90)?;
     let cut = 100.0 * (1.0 - ours / folds);
-    let verdict = Verdict::near(gain, paper, gain > 1.0 && cut > 0.0);
+    let verdict = ClaimVerdict::near(gain, paper, gain > 1.0 && cut > 0.0);
     Ok(verdict.with(&format!(
         "; p90 latency cut by {cut:.0} % at 500 req/s (paper 87 %)"
     )))
 }
 
-pub(super) fn peak_below_ideal(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+pub(super) fn peak_below_ideal(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ratio = found.peak(COMPLETE, BATCHMAKER)? / found.peak(COMPLETE, "Ideal")?;
     let below = 100.0 * (1.0 - ratio);
     let ours = found.at(COMPLETE, BATCHMAKER, "500", Metric::P90)?;
     let dynets = found.at(COMPLETE, "DyNet", "500", Metric::P90)?;
     let ideal = found.at(COMPLETE, "Ideal", "500", Metric::P90)?;
     let ideal_is_slower = ideal > ours && ideal > dynets;
-    Ok(Verdict::near(below, paper, below > 0.0 && ideal_is_slower))
+    Ok(ClaimVerdict::near(
+        below,
+        paper,
+        below > 0.0 && ideal_is_slower,
+    ))
 }
 
 #[cfg(test)]

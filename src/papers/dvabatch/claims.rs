@@ -1,10 +1,11 @@
 //! Checks of DVABatch's claims.
 
-use super::{DELAY, DVA, LOADS, PAIRS, PLAIN, SPLIT, STAGES, ZERO, named};
+use super::names::{DELAY, DVA, LOADS, PAIRS, PLAIN, SPLIT, STAGES, ZERO, named};
 use crate::base::error::Result;
-use crate::papers::findings::mean;
-use crate::papers::verdict::higher;
-use crate::papers::{Check, Findings, PaperValue, Verdict};
+use crate::papers::findings::{Check, Findings};
+use crate::papers::numbers::mean;
+use crate::papers::value::PaperValue;
+use crate::papers::verdict::{ClaimVerdict, higher};
 
 /// The drawings of Figures 14 and 16.
 const MEAN: usize = 0;
@@ -60,14 +61,14 @@ pub const CHECKS: &[(&str, Check)] = &[
 ];
 
 /// One of Figure 3's cases: the mean latency without and with DVABatch's mechanisms.
-fn case(found: &Findings, case: usize, paper: &PaperValue) -> Result<Verdict> {
+fn case(found: &Findings, case: usize, paper: &PaperValue) -> Result<ClaimVerdict> {
     let study = found.study("fig3")?;
     let without = study.values(0, PLAIN)?[case];
     let with = study.values(0, DVA)?[case];
-    Ok(Verdict::exact(&[without, with], paper))
+    Ok(ClaimVerdict::exact(&[without, with], paper))
 }
 
-fn lengths_of_sentences(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+fn lengths_of_sentences(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let figure = found.study("fig4")?;
     let mut shares_of_5_to_20 = Vec::new();
     let mut with_long_sentences = 0;
@@ -84,7 +85,7 @@ fn lengths_of_sentences(found: &Findings, _: &PaperValue) -> Result<Verdict> {
         shares_of_5_to_20.len()
     );
     let holds = usual > 50.0 && with_long_sentences > 0;
-    Ok(Verdict::order(holds, text))
+    Ok(ClaimVerdict::order(holds, text))
 }
 
 fn check_cuts(
@@ -92,13 +93,13 @@ fn check_cuts(
     drawing: usize,
     other: &str,
     paper: &PaperValue,
-) -> Result<Verdict> {
+) -> Result<ClaimVerdict> {
     let means = mean_cuts(found, drawing, other)?;
     let agrees = means.iter().all(|cut| *cut > 0.0);
-    Ok(Verdict::several(&means, paper, agrees))
+    Ok(ClaimVerdict::several(&means, paper, agrees))
 }
 
-fn mean_cut(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn mean_cut(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let mut cuts = mean_cuts(found, MEAN, ZERO)?;
     cuts.extend(mean_cuts(found, MEAN, DELAY)?);
     higher(mean(&cuts), 0.0, paper)
@@ -123,7 +124,7 @@ fn at_load(values: &[f64], load: usize) -> impl Iterator<Item = f64> {
 }
 
 /// Whether one policy's mean latency is below another's under a load of Figure 14, for every network.
-fn is_below(found: &Findings, load: &str, lower: &str, upper: &str) -> Result<Verdict> {
+fn is_below(found: &Findings, load: &str, lower: &str, upper: &str) -> Result<ClaimVerdict> {
     let ratios = ratios(found, "fig14", MEAN, lower, upper)?;
     let load = LOADS
         .iter()
@@ -136,28 +137,28 @@ fn is_below(found: &Findings, load: &str, lower: &str, upper: &str) -> Result<Ve
         texts.push(format!("{name} {ratio:.2}"));
     }
     let text = format!("{lower}'s over {upper}'s: {}", texts.join("; "));
-    Ok(Verdict::order(holds, text))
+    Ok(ClaimVerdict::order(holds, text))
 }
 
-fn peak_of_bert_base(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn peak_of_bert_base(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let gains = peak_gains(found, "fig17")?;
     let of_base = &gains[..named("tasks").len()];
     higher(100.0 * (mean(of_base) - 1.0), 0.0, paper)
 }
 
-fn peak_of_bert_large(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn peak_of_bert_large(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let gains = peak_gains(found, "fig17")?;
     let of_large = &gains[named("tasks").len()..];
     higher(mean(of_large), 1.0, paper)
 }
 
-fn largest_peak_gain(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn largest_peak_gain(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let gains = peak_gains(found, "fig17")?;
     higher(gains.into_iter().fold(0.0, f64::max), 1.0, paper)
 }
 
 /// The networks without lengths have about the same peak under both policies.
-fn equal_peaks(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+fn equal_peaks(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let gains = peak_gains(found, "fig15")?;
     let without_lengths = &gains[2..];
     let texts: Vec<String> = without_lengths
@@ -167,7 +168,10 @@ fn equal_peaks(found: &Findings, _: &PaperValue) -> Result<Verdict> {
     let holds = without_lengths
         .iter()
         .all(|gain| (gain - 1.0).abs() <= 0.05);
-    Ok(Verdict::order(holds, format!("{} %", texts.join("; "))))
+    Ok(ClaimVerdict::order(
+        holds,
+        format!("{} %", texts.join("; ")),
+    ))
 }
 
 /// DVABatch's peaks over DelayBatch's.
@@ -175,7 +179,7 @@ fn peak_gains(found: &Findings, figure: &str) -> Result<Vec<f64>> {
     ratios(found, figure, 0, DVA, DELAY)
 }
 
-fn gains_by_task(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+fn gains_by_task(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let gains = peak_gains(found, "fig17")?;
     let gains_by_network = gains.chunks(named("tasks").len());
     let mut holds = true;
@@ -186,7 +190,7 @@ fn gains_by_task(found: &Findings, _: &PaperValue) -> Result<Verdict> {
         holds &= sst2 > mrpc;
         texts.push(format!("{network}: SST-2 {sst2:.2}, MRPC {mrpc:.2} times"));
     }
-    Ok(Verdict::order(holds, texts.join("; ")))
+    Ok(ClaimVerdict::order(holds, texts.join("; ")))
 }
 
 fn place_of_task(task: &str) -> usize {
@@ -196,7 +200,7 @@ fn place_of_task(task: &str) -> usize {
         .expect("a task of GLUE")
 }
 
-fn cut_by_split(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn cut_by_split(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ratios = ratios(found, "fig18", 0, SPLIT, DELAY)?;
     let linknet = 100.0 * (1.0 - ratios[LINKNET]);
     let unet = 100.0 * (1.0 - ratios[UNET]);
@@ -204,11 +208,11 @@ fn cut_by_split(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
     Ok(verdict.with(&format!(" (LinkNet {linknet:.1}, Unet {unet:.1})")))
 }
 
-fn batches_of_split(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn batches_of_split(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let medians = found.study("fig18")?.values(1, SPLIT)?;
     let linknet = medians[LINKNET];
     let unet = medians[UNET];
-    Ok(Verdict::several(&[linknet, unet], paper, linknet > unet).with(", the medians"))
+    Ok(ClaimVerdict::several(&[linknet, unet], paper, linknet > unet).with(", the medians"))
 }
 
 /// Whether the paper's number has the lowest mean latency or is as good, for every network of a list: unless its mean
@@ -219,7 +223,7 @@ fn is_lowest(
     list: &str,
     numbers: &[u32],
     papers: &[f64],
-) -> Result<Verdict> {
+) -> Result<ClaimVerdict> {
     let above = found.study(figure)?.values(2, DVA)?;
     let above_by_network = above.chunks(numbers.len());
     let mut holds = true;
@@ -234,10 +238,10 @@ fn is_lowest(
         holds &= good.contains(&paper.to_string());
         texts.push(format!("{name} {}", good.join(", ")));
     }
-    Ok(Verdict::order(holds, texts.join("; ")))
+    Ok(ClaimVerdict::order(holds, texts.join("; ")))
 }
 
-fn memory_of_two_pairs(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn memory_of_two_pairs(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let memory = found.study("fig19")?.values(1, DVA)?;
     let of_two_pairs: Vec<f64> = memory
         .chunks(PAIRS.len())
@@ -246,7 +250,7 @@ fn memory_of_two_pairs(found: &Findings, paper: &PaperValue) -> Result<Verdict> 
     higher(mean(&of_two_pairs), 0.0, paper)
 }
 
-fn overhead(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn overhead(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let study = found.study("fig21")?;
     let dvabatch = study.values(0, DVA)?;
     let zero = study.values(0, ZERO)?;

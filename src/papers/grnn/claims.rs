@@ -1,15 +1,16 @@
 //! Checks of GRNN's claims.
 
 use super::figures::{DOUBLE, MODEL, SINGLE};
-use super::measured::{Measured, Regret, Series, Size};
+use super::measured::{GpuTimes, Regret, RnnSystem, SequenceSize};
 use super::model::TITAN_V;
-use super::paper::{self, NETWORK_BATCHES, NETWORKS, WIDTHS, size};
+use super::tables::{self, DEEP_CPU_SHARE, NETWORK_BATCHES, NETWORKS, RnnNetwork, WIDTHS, size};
 use crate::base::error::Result;
 use crate::core::cost::grnn::{RecurrentCell, Rnn, Space};
 use crate::core::cost::roofline::Roofline;
-use crate::papers::findings::{mean, range};
-use crate::papers::verdict::{higher, lower};
-use crate::papers::{Check, Findings, PaperValue, Verdict};
+use crate::papers::findings::{Check, Findings};
+use crate::papers::numbers::{mean, range};
+use crate::papers::value::PaperValue;
+use crate::papers::verdict::{ClaimVerdict, higher, lower};
 
 pub const CHECKS: &[(&str, Check)] = &[
     ("grnn-space", number_of_configurations),
@@ -38,18 +39,15 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("grnn-networks", networks),
 ];
 
-/// DeepCPU's mean share of the peak of its processors, in percent (section 8.2).
-const DEEP_CPU_SHARE: f64 = 12.6;
-
-fn number_of_configurations(_: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn number_of_configurations(_: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let space = Space {
         widest: 256,
         uneven: false,
     };
-    Ok(Verdict::above(space.size(Rnn::Lstm, 20) as f64, paper))
+    Ok(ClaimVerdict::above(space.size(Rnn::Lstm, 20) as f64, paper))
 }
 
-fn mappings(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn mappings(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let study = found.study("table2")?;
     let costs = study.values(0, MODEL)?;
     let ranks = study.values(1, MODEL)?;
@@ -61,14 +59,18 @@ fn mappings(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
         numbers.extend([cost, rank]);
         texts.push(format!("{cost}/{rank}"));
     }
-    Ok(Verdict {
+    Ok(ClaimVerdict {
         ours: texts.join("; "),
-        ..Verdict::exact(&numbers, paper)
+        ..ClaimVerdict::exact(&numbers, paper)
     })
 }
 
 /// The mean over the sizes that have a sample. `value` is one of the multiples of the best time.
-fn mean_regret(found: &Findings, value: fn(&Regret) -> f64, paper: &PaperValue) -> Result<Verdict> {
+fn mean_regret(
+    found: &Findings,
+    value: fn(&Regret) -> f64,
+    paper: &PaperValue,
+) -> Result<ClaimVerdict> {
     judge_samples(found, |samples| {
         let mappings: usize = samples.iter().map(|one| one.run).sum();
         let ours = mean_of(samples, value);
@@ -87,22 +89,22 @@ fn count_sizes(samples: &[Regret]) -> String {
     format!("of {} of nine sizes", samples.len())
 }
 
-fn latencies(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+fn latencies(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let Some(measured) = &found.measured else {
-        return Ok(Verdict::not_run());
+        return Ok(ClaimVerdict::not_run());
     };
     let lstm = all_latencies(measured, RecurrentCell::Lstm);
     let gru = all_latencies(measured, RecurrentCell::Gru);
     let Some((lstm, gru)) = lstm.zip(gru) else {
-        return Ok(Verdict::not_run());
+        return Ok(ClaimVerdict::not_run());
     };
     let agrees = grow_with_size(&lstm) && grow_with_size(&gru);
     let ours = [lstm, gru].concat();
-    let papers = [paper::LSTM.1, paper::GRU.1].concat();
+    let papers = [tables::LSTM.1, tables::GRU.1].concat();
     let (least, most) = range(ours.iter().copied());
-    let verdict = Verdict {
+    let verdict = ClaimVerdict {
         ours: format!("{least:.2} to {most:.2} ms"),
-        ..Verdict::several_numbers(&ours, &papers, "ms", agrees)
+        ..ClaimVerdict::several_numbers(&ours, &papers, "ms", agrees)
     };
     let device_file = Roofline::of_gpu(&measured.gpu).map(|(file, _)| file);
     let verdict = if device_file == Some(TITAN_V) {
@@ -114,9 +116,9 @@ fn latencies(found: &Findings, _: &PaperValue) -> Result<Verdict> {
 }
 
 /// GRNN's times at the nine sizes, or `None` if one is missing.
-fn all_latencies(measured: &Measured, cell: RecurrentCell) -> Option<Vec<f64>> {
+fn all_latencies(measured: &GpuTimes, cell: RecurrentCell) -> Option<Vec<f64>> {
     (0..9)
-        .map(|place| measured.ms(Series::Grnn, size(cell, place)))
+        .map(|place| measured.ms(RnnSystem::Grnn, size(cell, place)))
         .collect()
 }
 
@@ -127,43 +129,51 @@ fn grow_with_size(ms: &[f64]) -> bool {
 }
 
 /// The means over the batches at states of 64 and of 256.
-fn over_traditional(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn over_traditional(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let narrow = mean_over_traditional(found, [0, 1, 2]);
     let wide = mean_over_traditional(found, [3, 4, 5]);
     judge(found, narrow.zip(wide), |(narrow, wide)| {
         let agrees = narrow > 1.0 && wide > 1.0;
-        Ok(Verdict::several(&[narrow, wide], paper, agrees))
+        Ok(ClaimVerdict::several(&[narrow, wide], paper, agrees))
     })
 }
 
 fn mean_over_traditional(found: &Findings, places: [usize; 3]) -> Option<f64> {
-    mean_of_three(
-        places.map(|place| over_grnn(found, Series::Traditional, size(RecurrentCell::Lstm, place))),
-    )
+    mean_of_three(places.map(|place| {
+        over_grnn(
+            found,
+            RnnSystem::Traditional,
+            size(RecurrentCell::Lstm, place),
+        )
+    }))
 }
 
-fn over_persistent_at_20(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
-    let ratio = over_grnn(found, Series::Persistent, size(RecurrentCell::Lstm, 2));
+fn over_persistent_at_20(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
+    let ratio = over_grnn(found, RnnSystem::Persistent, size(RecurrentCell::Lstm, 2));
     judge(found, ratio, |ratio| higher(ratio, 1.0, paper))
 }
 
-fn over_persistent_at_5(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn over_persistent_at_5(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ratios = WIDTHS.map(|hidden| {
-        let size = Size {
+        let size = SequenceSize {
             hidden,
             batch: 5,
             ..size(RecurrentCell::Lstm, 0)
         };
-        over_grnn(found, Series::Persistent, size)
+        over_grnn(found, RnnSystem::Persistent, size)
     });
     judge(found, mean_of_three(ratios), |ratio| {
         higher(ratio, 1.0, paper)
     })
 }
 
-fn cut_at_1024(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn cut_at_1024(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let cuts = [6, 7, 8].map(|place| {
-        let ratio = over_grnn(found, Series::Traditional, size(RecurrentCell::Lstm, place))?;
+        let ratio = over_grnn(
+            found,
+            RnnSystem::Traditional,
+            size(RecurrentCell::Lstm, place),
+        )?;
         Some(100.0 * (1.0 - 1.0 / ratio))
     });
     judge(found, mean_of_three(cuts), |cut| higher(cut, 0.0, paper))
@@ -175,12 +185,12 @@ fn mean_of_three(values: [Option<f64>; 3]) -> Option<f64> {
 }
 
 /// The measured time of another system over GRNN's.
-fn over_grnn(found: &Findings, series: Series, size: Size) -> Option<f64> {
+fn over_grnn(found: &Findings, system: RnnSystem, size: SequenceSize) -> Option<f64> {
     let measured = found.measured.as_ref()?;
-    Some(measured.ms(series, size)? / measured.ms(Series::Grnn, size)?)
+    Some(measured.ms(system, size)? / measured.ms(RnnSystem::Grnn, size)?)
 }
 
-fn synchronisations(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+fn synchronisations(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     judge(found, measured_synchronisations(found), |ratios| {
         let verdict = one_below_1024(&ratios, |ratio| ratio > 1.0, |ratio| format!("{ratio:.2}"));
         Ok(verdict.with(" times as fast with one"))
@@ -200,7 +210,7 @@ fn measured_synchronisations(found: &Findings) -> Option<Vec<f64>> {
     Some(ratios)
 }
 
-fn crossover(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+fn crossover(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let study = found.study("table3")?;
     let with_two = study.values(0, DOUBLE)?;
     let with_one = study.values(0, SINGLE)?;
@@ -217,7 +227,7 @@ fn crossover(found: &Findings, _: &PaperValue) -> Result<Verdict> {
 }
 
 /// Whether one synchronisation is better up to states of 256, and two are with 1024.
-fn one_below_1024(all: &[f64], is_one: fn(f64) -> bool, show: fn(f64) -> String) -> Verdict {
+fn one_below_1024(all: &[f64], is_one: fn(f64) -> bool, show: fn(f64) -> String) -> ClaimVerdict {
     let mut holds = true;
     let mut texts = Vec::new();
     for (width, values) in WIDTHS.into_iter().zip(all.chunks(3)) {
@@ -225,24 +235,24 @@ fn one_below_1024(all: &[f64], is_one: fn(f64) -> bool, show: fn(f64) -> String)
         let values: Vec<String> = values.iter().map(|value| show(*value)).collect();
         texts.push(format!("{width}: {}", values.join(" ")));
     }
-    Verdict::order(holds, texts.join("; "))
+    ClaimVerdict::order(holds, texts.join("; "))
 }
 
 /// The largest speed-up over DeepCPU. The model's times are fitted to those that the paper's follow from.
-fn over_cpu(found: &Findings, figure: &str, paper: &PaperValue) -> Result<Verdict> {
+fn over_cpu(found: &Findings, figure: &str, paper: &PaperValue) -> Result<ClaimVerdict> {
     let all = found.study(figure)?.values(0, MODEL)?;
     let largest = all.iter().copied().fold(0.0, f64::max);
     let agrees = all.iter().all(|speed_up| *speed_up > 1.0);
-    Ok(Verdict::near(largest, paper, agrees).derived())
+    Ok(ClaimVerdict::near(largest, paper, agrees).derived())
 }
 
-fn share_of_peak(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn share_of_peak(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ours = mean(&found.study("fig13")?.values(0, MODEL)?);
     Ok(higher(ours, DEEP_CPU_SHARE, paper)?.derived())
 }
 
 /// How often the model's first mapping is the best: the paper's text has the number of sizes and of all sizes.
-fn first_is_best(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn first_is_best(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let (papers_best, papers_sizes) = paper.range();
     judge_samples(found, |samples| {
         let best = samples.iter().filter(|one| one.first_is_best()).count();
@@ -254,23 +264,23 @@ fn first_is_best(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
             String::new()
         };
         let share = best as f64 / sizes as f64;
-        Ok(Verdict {
+        Ok(ClaimVerdict {
             ours: format!("{best} of {sizes} measured{within}"),
-            ..Verdict::near_number(share, papers_best / papers_sizes, "", best > 0)
+            ..ClaimVerdict::near_number(share, papers_best / papers_sizes, "", best > 0)
         })
     })
 }
 
-fn worst_case(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn worst_case(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let papers_worst_first = paper.numbers()[0];
     judge_samples(found, |samples| {
         let first = largest(samples, |one| one.first);
         let best_of_first = largest(samples, |one| one.best_of_first);
         let agrees = best_of_first < papers_worst_first;
         let sizes = count_sizes(samples);
-        Ok(Verdict {
+        Ok(ClaimVerdict {
             ours: format!("{first:.2}; {best_of_first:.2} x, the worst {sizes}"),
-            ..Verdict::several(&[first, best_of_first], paper, agrees)
+            ..ClaimVerdict::several(&[first, best_of_first], paper, agrees)
         })
     })
 }
@@ -279,7 +289,7 @@ fn largest(samples: &[Regret], value: fn(&Regret) -> f64) -> f64 {
     samples.iter().map(value).fold(0.0, f64::max)
 }
 
-fn median_mapping(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn median_mapping(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let mut grus = String::new();
     for regret in regrets(found, RecurrentCell::Gru) {
         grus += &format!("; a GRU's {:.2}", regret.median_over_first());
@@ -288,7 +298,7 @@ fn median_mapping(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
         let ratios: Vec<f64> = samples.iter().map(Regret::median_over_first).collect();
         let texts: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
         let median = mean(&ratios);
-        let verdict = Verdict::near(median, paper, median > 1.0);
+        let verdict = ClaimVerdict::near(median, paper, median > 1.0);
         Ok(verdict.with(&format!(
             ", the mean {} ({}{grus})",
             count_sizes(samples),
@@ -298,7 +308,7 @@ fn median_mapping(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
 }
 
 /// The largest gain of either network over either of cuDNN's kinds of kernels. Layers run one after the other.
-fn networks(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+fn networks(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let gains = NETWORKS
         .into_iter()
         .map(|network| gain_of_network(found, network))
@@ -311,26 +321,24 @@ fn networks(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
 }
 
 /// The largest gain of one network, with its text. The last of several equal ones counts.
-fn gain_of_network(
-    found: &Findings,
-    (name, _, hidden, steps): (&str, u32, u32, u32),
-) -> Option<(f64, String)> {
+fn gain_of_network(found: &Findings, network: RnnNetwork) -> Option<(f64, String)> {
     let mut largest: Option<(f64, String)> = None;
     for batch in NETWORK_BATCHES {
-        let size = Size {
+        let size = SequenceSize {
             cell: RecurrentCell::Lstm,
-            hidden,
+            hidden: network.width,
             batch,
-            steps,
+            steps: network.steps,
         };
-        for (series, kernels) in [
-            (Series::Traditional, "traditional"),
-            (Series::Persistent, "persistent"),
+        for (system, kernels) in [
+            (RnnSystem::Traditional, "traditional"),
+            (RnnSystem::Persistent, "persistent"),
         ] {
-            let Some(gain) = over_grnn(found, series, size) else {
+            let Some(gain) = over_grnn(found, system, size) else {
                 continue;
             };
             if largest.as_ref().is_none_or(|(most, _)| gain >= *most) {
+                let name = network.name;
                 let text = format!("{name} {gain:.1} over {kernels} kernels, batch {batch}");
                 largest = Some((gain, text));
             }
@@ -343,19 +351,19 @@ fn gain_of_network(
 fn judge<T>(
     found: &Findings,
     value: Option<T>,
-    verdict: impl FnOnce(T) -> Result<Verdict>,
-) -> Result<Verdict> {
+    verdict: impl FnOnce(T) -> Result<ClaimVerdict>,
+) -> Result<ClaimVerdict> {
     match value.zip(found.measured.as_ref()) {
         Some((value, measured)) => Ok(verdict(value)?.with(&format!(", on {}", measured.short()))),
-        None => Ok(Verdict::not_run()),
+        None => Ok(ClaimVerdict::not_run()),
     }
 }
 
 /// The verdict on the sizes of an LSTM that have a sample, if there are any.
 fn judge_samples(
     found: &Findings,
-    verdict: impl FnOnce(&[Regret]) -> Result<Verdict>,
-) -> Result<Verdict> {
+    verdict: impl FnOnce(&[Regret]) -> Result<ClaimVerdict>,
+) -> Result<ClaimVerdict> {
     let samples = regrets(found, RecurrentCell::Lstm);
     let samples = if samples.is_empty() {
         None
@@ -378,11 +386,11 @@ fn regrets(found: &Findings, cell: RecurrentCell) -> Vec<Regret> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::Paper;
+    use crate::papers::paper::Paper;
 
     #[test]
     fn table_1_is_shown_as_it_is_checked() {
-        let (least, most) = range([paper::LSTM.1, paper::GRU.1].concat());
+        let (least, most) = range([tables::LSTM.1, tables::GRU.1].concat());
         let text = format!("{least} to {most} ms");
         assert_eq!(Paper::Grnn.value("grnn-table1").text(), text);
     }

@@ -1,331 +1,345 @@
 //! The figures and tables.
 
-use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Series, Size};
-use super::model::Model;
-use super::paper::{
-    self, MAPPINGS, NETWORK_BATCHES, NETWORKS, PAPER, PEAK, PEAK_CPU, PaperMapping, STEPS, by_size,
-    column, cost_and_rank, full, measured_by_size, size,
+use super::measured::{FIRST, GpuTimes, OF_ALL, OF_GRNN, RnnSystem, SequenceSize};
+use super::model::PerformanceModel;
+use super::tables::{
+    self, DEEP_CPU_SHARE, MAPPINGS, NETWORK_BATCHES, NETWORKS, PAPER, PEAK, PEAK_CPU, PaperTimes,
+    RnnNetwork, STEPS, bars_by_size, bus_ms, cost_and_rank, full_series, measured_bars,
+    paper_series, series, size, table_1,
 };
-use crate::core::cost::grnn::{Mapping, RecurrentCell, Rnn};
+use crate::core::cost::grnn::{Mapping, RankedMapping, RecurrentCell, Rnn};
 use crate::core::cost::roofline::Roofline;
-use crate::lab::results::columns::name_of;
-use crate::papers::findings::mean;
-use crate::papers::lab::{Column, Study, columns};
+use crate::lab::plot::Bar;
+use crate::papers::numbers::mean;
+use crate::papers::paper::Paper;
+use crate::papers::study::{BarSeries, Study, bars_by_panel};
 
-/// Bars that claims look up.
+/// The series that claims look up.
 pub const MODEL: &str = "GRNN, model";
 pub const SINGLE: &str = "one, model";
 pub const DOUBLE: &str = "two, model";
 const TRADITIONAL: &str = "traditional, data sheet";
 
-/// A paper's system.
-fn of_paper(&(name, times): &paper::Times) -> Column {
-    full(name, |place| times[place])
-}
-
 /// Table 1.
-pub fn latencies(model: &Model, own: &Measured) -> Study {
-    let both = [RecurrentCell::Lstm, RecurrentCell::Gru];
-    let drawing = |cell: RecurrentCell| {
-        let ours = |place| model.sequence(size(cell, place));
-        let (papers, others) = paper::table_1(cell).split_first().expect("GRNN's own");
-        let mut series = vec![
-            full(MODEL, ours),
-            of_paper(papers),
-            full("model, without PCIe", |place| {
-                ours(place) - paper::bus(place)
-            }),
-            full("paper, without PCIe", |place| {
-                papers.1[place] - paper::bus(place)
-            }),
-        ];
-        series.extend(others.iter().map(of_paper));
-        by_size(&cell.name().to_uppercase(), &series)
-    };
-    let measured =
-        both.map(|cell| measured_by_size(own, cell, &cell.name().to_uppercase(), |_, ms| ms));
-    Study::new(
-        both.map(drawing).into_iter().chain(measured),
-        own.note(OF_ALL),
-    )
+pub fn latencies(model: &PerformanceModel, measured: &GpuTimes) -> Study {
+    let mut drawings = Vec::new();
+    for cell in [RecurrentCell::Lstm, RecurrentCell::Gru] {
+        drawings.push(draw_latencies(model, cell));
+    }
+    for cell in [RecurrentCell::Lstm, RecurrentCell::Gru] {
+        let panel = cell.name().to_uppercase();
+        drawings.push(measured_bars(measured, cell, &panel, |_, ms| ms));
+    }
+    Study::new(drawings, measured.note(OF_ALL))
 }
 
-/// Table 2.
-pub fn mappings(model: &Model, own: &Measured) -> Study {
-    let table = Size {
+/// The model's and the paper's times of a cell, with and without the way over the bus.
+fn draw_latencies(model: &PerformanceModel, cell: RecurrentCell) -> Vec<Bar> {
+    let (grnn, others) = table_1(cell).split_first().expect("GRNN's own");
+    let mut all = vec![
+        full_series(MODEL, |place| model.sequence(size(cell, place))),
+        paper_series(grnn),
+        full_series("model, without PCIe", |place| {
+            model.sequence(size(cell, place)) - bus_ms(place)
+        }),
+        full_series("paper, without PCIe", |place| grnn.1[place] - bus_ms(place)),
+    ];
+    all.extend(others.iter().map(paper_series));
+    bars_by_size(&cell.name().to_uppercase(), &all)
+}
+
+/// Table 2: costs, ranks and times of five mappings.
+pub fn mappings(model: &PerformanceModel, measured: &GpuTimes) -> Study {
+    let table = SequenceSize {
         cell: RecurrentCell::Lstm,
         hidden: 256,
         batch: 20,
         steps: STEPS,
     };
-    let (ranked, _) = model.ranked(table);
-    let mapping = |row: usize| {
-        let PaperMapping {
-            groups, group_size, ..
-        } = MAPPINGS[row];
-        Mapping {
+    let (all_ranked, _) = model.rank(table);
+    let gpu = measured.short();
+    let mut costs = [empty_series(MODEL), empty_series(PAPER)];
+    let mut ranks = [
+        empty_series(MODEL),
+        empty_series(PAPER),
+        empty_series(&format!("model, {gpu}")),
+    ];
+    let mut times = [
+        empty_series(MODEL),
+        empty_series(PAPER),
+        empty_series(&format!("GRNN, {gpu}")),
+    ];
+    let mut groups = Vec::new();
+    for (number, paper) in MAPPINGS.iter().enumerate() {
+        let mapping = Mapping {
             tile_width: 32,
             tile_height: 2,
-            groups,
-            group_size,
-        }
-    };
-    let place = |row| {
-        ranked
-            .iter()
-            .position(|one| one.mapping == mapping(row))
-            .expect("the mapping is valid")
-    };
-    let measured = |row| own.mapping(Rnn::Lstm, mapping(row), table);
-    let column = |name: &str, value: &dyn Fn(usize) -> Option<f64>| -> Column {
-        (name.into(), (0..MAPPINGS.len()).map(value).collect())
-    };
-    let costs = vec![
-        column(MODEL, &|row| Some(ranked[place(row)].cost.total())),
-        column(PAPER, &|row| Some(cost_and_rank(row)[0])),
+            groups: paper.groups,
+            group_size: paper.group_size,
+        };
+        let (place, ranked) = find_mapping(&all_ranked, mapping);
+        let [paper_cost, paper_rank] = cost_and_rank(number);
+        let own = measured.mapping(Rnn::Lstm, mapping, table);
+        costs[0].1.push(Some(ranked.cost.total()));
+        costs[1].1.push(Some(paper_cost));
+        ranks[0].1.push(Some((place + 1) as f64));
+        ranks[1].1.push(Some(paper_rank));
+        ranks[2].1.push(own.map(|(rank, _)| rank.into()));
+        times[0].1.push(Some(model.launch(ranked, STEPS)));
+        times[1].1.push(Some(paper.ms));
+        times[2].1.push(own.map(|(_, ms)| ms));
+        groups.push(format!("{}×{}", paper.groups, paper.group_size));
+    }
+    let drawings = [
+        bars_by_panel(&[""], &groups, &costs),
+        bars_by_panel(&[""], &groups, &ranks),
+        bars_by_panel(&[""], &groups, &times),
     ];
-    let gpu = own.short();
-    let ranks = vec![
-        column(MODEL, &|row| Some((place(row) + 1) as f64)),
-        column(PAPER, &|row| Some(cost_and_rank(row)[1])),
-        column(&format!("model, {gpu}"), &|row| {
-            Some(measured(row)?.0.into())
-        }),
-    ];
-    let times = vec![
-        column(MODEL, &|row| Some(model.mapped(&ranked[place(row)], STEPS))),
-        column(PAPER, &|row| Some(MAPPINGS[row].ms)),
-        column(&format!("GRNN, {gpu}"), &|row| Some(measured(row)?.1)),
-    ];
-    let note = own.note("ranks are those on that GPU.");
-    let groups = MAPPINGS.map(|one| format!("{}×{}", one.groups, one.group_size));
-    Study::new(
-        [costs, ranks, times].map(|series| columns(&[""], &groups, &series)),
-        note,
-    )
+    Study::new(drawings, measured.note("ranks are those on that GPU."))
 }
 
-/// Table 3.
-pub fn synchronisations(model: &Model, own: &Measured) -> Study {
-    let both = [
-        (SINGLE, Rnn::GruSingle, paper::SINGLE),
-        (DOUBLE, Rnn::GruDouble, paper::DOUBLE),
-    ];
-    let of_model = |kernel, place| model.kernel(kernel, size(RecurrentCell::Gru, place));
-    let costs = both.map(|(name, kernel, _)| full(name, |place| of_model(kernel, place)[0]));
-    let times = both.map(|(name, kernel, paper)| {
-        [
-            full(name, |place| of_model(kernel, place)[1]),
-            of_paper(&paper),
-        ]
-    });
-    let gpu = own.short();
-    let measured = [("one", Rnn::GruSingle), ("two", Rnn::GruDouble)].map(|(count, kernel)| {
-        column(format!("{count}, {gpu}"), |place| {
-            own.fastest(kernel, size(RecurrentCell::Gru, place))
-        })
-    });
-    let times: Vec<Column> = times.into_iter().flatten().chain(measured).collect();
-    let note = own.note("the fastest mapping of each kernel.");
-    Study::new([by_size("GRU", &costs), by_size("GRU", &times)], note)
+fn empty_series(name: &str) -> BarSeries {
+    (name.to_string(), Vec::new())
+}
+
+/// A mapping and its place in the ranking, from 0.
+fn find_mapping(ranked: &[RankedMapping], mapping: Mapping) -> (usize, &RankedMapping) {
+    ranked
+        .iter()
+        .enumerate()
+        .find(|(_, one)| one.mapping == mapping)
+        .expect("the mapping is valid")
+}
+
+/// Table 3: costs and times of a GRU with one synchronisation a step and with two.
+pub fn synchronisations(model: &PerformanceModel, measured: &GpuTimes) -> Study {
+    let mut costs = Vec::new();
+    let mut times = Vec::new();
+    for (name, kernel, paper) in [
+        (SINGLE, Rnn::GruSingle, tables::SINGLE),
+        (DOUBLE, Rnn::GruDouble, tables::DOUBLE),
+    ] {
+        costs.push(full_series(name, |place| {
+            let [cost, _] = model.best_of_kernel(kernel, size(RecurrentCell::Gru, place));
+            cost
+        }));
+        times.push(full_series(name, |place| {
+            let [_, time] = model.best_of_kernel(kernel, size(RecurrentCell::Gru, place));
+            time
+        }));
+        times.push(paper_series(&paper));
+    }
+    let gpu = measured.short();
+    for (count, kernel) in [("one", Rnn::GruSingle), ("two", Rnn::GruDouble)] {
+        times.push(series(format!("{count}, {gpu}"), |place| {
+            measured.fastest(kernel, size(RecurrentCell::Gru, place))
+        }));
+    }
+    Study::new(
+        [bars_by_size("GRU", &costs), bars_by_size("GRU", &times)],
+        measured.note("the fastest mapping of each kernel."),
+    )
 }
 
 /// Figure 3.
-pub fn libraries(model: &Model, own: &Measured) -> Study {
-    let traditional = full(TRADITIONAL, |place| {
+pub fn libraries(model: &PerformanceModel, measured: &GpuTimes) -> Study {
+    let mut all = vec![full_series(TRADITIONAL, |place| {
         model.traditional(size(RecurrentCell::Lstm, place))
-    });
-    let libraries = paper::table_1(RecurrentCell::Lstm)[1..]
-        .iter()
-        .map(of_paper);
-    let series: Vec<Column> = [traditional].into_iter().chain(libraries).collect();
-    let measured = measured_by_size(own, RecurrentCell::Lstm, "State", |_, ms| ms);
-    Study::new([by_size("State", &series), measured], own.note(OF_ALL))
+    })];
+    all.extend(table_1(RecurrentCell::Lstm)[1..].iter().map(paper_series));
+    let drawings = [
+        bars_by_size("State", &all),
+        measured_bars(measured, RecurrentCell::Lstm, "State", |_, ms| ms),
+    ];
+    Study::new(drawings, measured.note(OF_ALL))
 }
 
-/// Figures 11 and 12: over DeepCPU.
-pub fn over_cpu(cell: RecurrentCell, model: &Model, own: &Measured) -> Study {
-    let ((_, cpu), papers) = paper::table_1(cell).split_last().expect("DeepCPU's");
-    let over = |place: usize, ms: f64| cpu[place] / ms;
-    let ours = full(MODEL, |place| {
-        over(place, model.sequence(size(cell, place)))
-    });
-    let papers = papers
-        .iter()
-        .map(|(name, times)| full(*name, |place| over(place, times[place])));
-    let series: Vec<Column> = [ours].into_iter().chain(papers).collect();
-    let note = "What was measured is over DeepCPU too, on the paper's processors: its times are those of Table 1. It is without \
+const OVER_CPU: &str = "What was measured is over DeepCPU too, on the paper's processors: its times are those of Table 1. It is without \
                 PCIe. PyTorch asks cuDNN for persistent kernels in float32 only at hidden sizes up to 192, so wider states have \
                 none.\n";
-    Study::new(
-        [
-            by_size("State", &series),
-            measured_by_size(own, cell, "State", over),
-        ],
-        note.to_string() + &own.note(OF_ALL),
-    )
+
+/// Figures 11 and 12: the speed-ups over DeepCPU.
+pub fn over_cpu(cell: RecurrentCell, model: &PerformanceModel, measured: &GpuTimes) -> Study {
+    let ((_, cpu), papers) = table_1(cell).split_last().expect("DeepCPU's");
+    let mut all = vec![full_series(MODEL, |place| {
+        cpu[place] / model.sequence(size(cell, place))
+    })];
+    for (name, times) in papers {
+        all.push(full_series(*name, |place| cpu[place] / times[place]));
+    }
+    let drawings = [
+        bars_by_size("State", &all),
+        measured_bars(measured, cell, "State", |place, ms| cpu[place] / ms),
+    ];
+    Study::new(drawings, format!("{OVER_CPU}{}", measured.note(OF_ALL)))
 }
 
-/// Figure 13.
-pub fn throughput(model: &Model, own: &Measured) -> Study {
-    let share = |place: usize, ms: f64, peak: f64| {
-        let Size {
-            hidden,
-            batch,
-            steps,
-            ..
-        } = size(RecurrentCell::Lstm, place);
-        let [hidden, batch, steps] = [hidden, batch, steps].map(f64::from);
-        // Four gates' products with input and state.
-        100.0 * (2.0 * 8.0 * hidden * hidden * batch * steps) / (ms * 1e6 * peak)
-    };
-    // A slice of a GPU does not have the whole's peak.
-    let is_whole = |sheet: &Roofline| sheet.multiprocessors == u64::from(own.multiprocessors);
-    let sheet = Roofline::of_gpu(&own.gpu).filter(|(_, sheet)| is_whole(sheet));
-    let known = |(name, times): paper::Times, peak| {
-        full(name, move |place| share(place, times[place], peak))
-    };
-    let mut series = vec![
-        full(MODEL, |place| {
-            share(
+/// Figure 13: the share of the peak throughput.
+pub fn throughput(model: &PerformanceModel, measured: &GpuTimes) -> Study {
+    let mut all = vec![
+        full_series(MODEL, |place| {
+            share_of_peak(
                 place,
                 model.sequence(size(RecurrentCell::Lstm, place)),
                 PEAK,
             )
         }),
-        known(paper::LSTM, PEAK),
-        known(paper::LSTM_CPU, PEAK_CPU),
+        share_series(tables::LSTM, PEAK),
+        share_series(tables::LSTM_CPU, PEAK_CPU),
     ];
-    if let Some((_, sheet)) = &sheet {
-        let peak = sheet.unit.peak_gflops as f64;
-        series.push(column(own.label(Series::Grnn), |place| {
-            own.ms(Series::Grnn, size(RecurrentCell::Lstm, place))
-                .map(|ms| share(place, ms, peak))
-        }));
-    }
-    let mean_share = |(_, times): paper::Times, peak| {
-        mean(
-            &(0..9)
-                .map(|place| share(place, times[place], peak))
-                .collect::<Vec<_>>(),
-        )
-    };
-    let note = format!(
-        "By Table 1 the means are {:.1} % for GRNN and {:.1} % for DeepCPU; the paper's text has 15.7 % and 12.6 %.\n",
-        mean_share(paper::LSTM, PEAK),
-        mean_share(paper::LSTM_CPU, PEAK_CPU)
+    let mut note = format!(
+        "By Table 1 the means are {:.1} % for GRNN and {:.1} % for DeepCPU; the paper's text has {} % and {DEEP_CPU_SHARE} %.\n",
+        mean_share(tables::LSTM, PEAK),
+        mean_share(tables::LSTM_CPU, PEAK_CPU),
+        Paper::Grnn.value("grnn-share").number()
     );
-    let of_own = match sheet {
-        None => {
-            format!(
-                "{} measures, but no device file says the peak of the {}.\n",
-                own.file.display(),
-                own.name()
-            )
-        }
-        Some((file, sheet)) => format!(
-            "The peak of the {} is that of scenarios/devices/{file}.toml in float32, {} operations in a nanosecond.\n{}",
-            own.gpu,
-            sheet.unit.peak_gflops,
-            own.note(OF_GRNN)
-        ),
-    };
-    Study::new([by_size("State", &series)], note + &of_own)
+    if let Some((file, sheet)) = data_sheet(measured) {
+        let peak = sheet.unit.peak_gflops;
+        all.push(series(measured.label(RnnSystem::Grnn), |place| {
+            let ms = measured.ms(RnnSystem::Grnn, size(RecurrentCell::Lstm, place))?;
+            Some(share_of_peak(place, ms, peak as f64))
+        }));
+        note += &format!(
+            "The peak of the {} is that of scenarios/devices/{file}.toml in float32, {peak} operations in a nanosecond.\n{}",
+            measured.gpu,
+            measured.note(OF_GRNN)
+        );
+    } else {
+        note += &format!(
+            "{} measures, but no device file says the peak of the {}.\n",
+            measured.file.display(),
+            measured.name()
+        );
+    }
+    Study::new([bars_by_size("State", &all)], note)
 }
 
-/// Figure 14.
-pub fn spread(model: &Model, own: &Measured) -> Study {
-    let ranked: Vec<Vec<f64>> = (0..9)
-        .map(|place| {
-            let (ranked, _) = model.ranked(size(RecurrentCell::Lstm, place));
-            ranked
-                .iter()
-                .map(|one| one.cost.total() / ranked[0].cost.total())
-                .collect()
-        })
-        .collect();
-    let series = [
-        full("fifth", |place| {
-            ranked[place][4.min(ranked[place].len() - 1)]
-        }),
-        full("median", |place| ranked[place][ranked[place].len() / 2]),
-        full("last", |place| ranked[place][ranked[place].len() - 1]),
-    ];
-    let regret = |place| own.regret(size(RecurrentCell::Lstm, place));
-    let run: Vec<String> = (0..9)
-        .filter_map(regret)
-        .map(|regret| regret.run.to_string())
-        .collect();
-    let file = own.file.display();
-    let note = if run.is_empty() {
-        format!(
-            "Only costs are shown: {file} has no randomly drawn mappings of an LSTM (batchlab grnn tune --all).\n"
-        )
+/// The data sheet of the measured GPU. A slice of a GPU does not have the whole's peak.
+fn data_sheet(measured: &GpuTimes) -> Option<(&'static str, Roofline)> {
+    let (file, sheet) = Roofline::of_gpu(&measured.gpu)?;
+    if sheet.multiprocessors == u64::from(measured.multiprocessors) {
+        Some((file, sheet))
     } else {
-        format!(
-            "Measured are samples, of {} mappings, on {} ({file}); the best is that of all that were measured. {} of the nine \
-             sizes have no samples, and their places are empty.\n",
-            run.join(", "),
-            own.name(),
-            9 - run.len(),
-        )
-    };
+        None
+    }
+}
+
+/// The share of a peak that an LSTM reaches with some milliseconds at a place, in percent.
+fn share_of_peak(place: usize, ms: f64, peak: f64) -> f64 {
+    let size = size(RecurrentCell::Lstm, place);
+    let [hidden, batch, steps] = [size.hidden, size.batch, size.steps].map(f64::from);
+    // Four gates' products with input and state.
+    100.0 * (2.0 * 8.0 * hidden * hidden * batch * steps) / (ms * 1e6 * peak)
+}
+
+fn share_series((name, times): PaperTimes, peak: f64) -> BarSeries {
+    full_series(name, |place| share_of_peak(place, times[place], peak))
+}
+
+fn mean_share(times: PaperTimes, peak: f64) -> f64 {
+    let (_, shares) = share_series(times, peak);
+    mean(&shares.into_iter().flatten().collect::<Vec<f64>>())
+}
+
+/// Figure 14: costs over the least, and measured times over the best.
+pub fn spread(model: &PerformanceModel, measured: &GpuTimes) -> Study {
+    let mut costs: Vec<Vec<f64>> = Vec::new();
+    for place in 0..9 {
+        let (ranked, _) = model.rank(size(RecurrentCell::Lstm, place));
+        let least = ranked[0].cost.total();
+        costs.push(ranked.iter().map(|one| one.cost.total() / least).collect());
+    }
+    let regrets =
+        [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|place| measured.regret(size(RecurrentCell::Lstm, place)));
+    let costs = [
+        full_series("fifth", |place| costs[place][4.min(costs[place].len() - 1)]),
+        full_series("median", |place| costs[place][costs[place].len() / 2]),
+        full_series("last", |place| costs[place][costs[place].len() - 1]),
+    ];
     let best = [
-        column("Top-1", |place| Some(regret(place)?.first)),
-        column(format!("Top-{FIRST}"), |place| {
-            Some(regret(place)?.best_of_first)
+        series("Top-1", |place| Some(regrets[place]?.first)),
+        series(format!("Top-{FIRST}"), |place| {
+            Some(regrets[place]?.best_of_first)
         }),
     ];
     let others = [
-        column("median", |place| Some(regret(place)?.median)),
-        column("slowest", |place| Some(regret(place)?.slowest)),
+        series("median", |place| Some(regrets[place]?.median)),
+        series("slowest", |place| Some(regrets[place]?.slowest)),
     ];
+    let runs: Vec<usize> = regrets.iter().flatten().map(|regret| regret.run).collect();
     Study::new(
         [
-            by_size("State", &series),
-            by_size("State", &best),
-            by_size("State", &others),
+            bars_by_size("State", &costs),
+            bars_by_size("State", &best),
+            bars_by_size("State", &others),
         ],
-        note,
+        note_on_samples(&runs, measured),
     )
 }
 
-/// Figure 15.
-pub fn networks(model: &Model, own: &Measured) -> Study {
-    let at_once = NETWORKS.map(|(_, layers, width, steps)| model.layers(width, layers, steps));
-    let column = |name: String, of_layer: &dyn Fn(Size) -> Option<f64>| -> Column {
-        let values = NETWORKS.iter().flat_map(|&(_, layers, hidden, steps)| {
-            let of_batch = move |batch| {
-                of_layer(Size {
-                    cell: RecurrentCell::Lstm,
-                    hidden,
-                    batch,
-                    steps,
-                })
-            };
-            NETWORK_BATCHES.map(|batch| Some(f64::from(layers) * of_batch(batch)?))
-        });
-        (name, values.collect())
-    };
-    let bars =
-        |series: Vec<Column>| columns(&NETWORKS.map(|(name, ..)| name), &NETWORK_BATCHES, &series);
-    let of_model = vec![
-        column(MODEL.into(), &|size| Some(model.sequence(size))),
-        (
-            "model, layers in one launch".into(),
-            at_once
-                .iter()
-                .flat_map(|at_once| NETWORK_BATCHES.map(|batch| Some(at_once(batch))))
-                .collect(),
-        ),
-        column(TRADITIONAL.into(), &|size| Some(model.traditional(size))),
-    ];
-    let measured = |series| column(name_of(&series), &|size| own.ms(series, size));
-    Study::new(
-        [
-            bars(of_model),
-            bars(own.series(RecurrentCell::Lstm).map(measured).collect()),
-        ],
-        own.note(OF_ALL),
+/// What was measured for Figure 14. `runs` has the number of mappings of each sample.
+fn note_on_samples(runs: &[usize], measured: &GpuTimes) -> String {
+    let file = measured.file.display();
+    if runs.is_empty() {
+        return format!(
+            "Only costs are shown: {file} has no randomly drawn mappings of an LSTM (batchlab grnn tune --all).\n"
+        );
+    }
+    let counts: Vec<String> = runs.iter().map(usize::to_string).collect();
+    format!(
+        "Measured are samples, of {} mappings, on {} ({file}); the best is that of all that were measured. {} of the nine \
+         sizes have no samples, and their places are empty.\n",
+        counts.join(", "),
+        measured.name(),
+        9 - runs.len(),
     )
+}
+
+/// Figure 15: two networks of several layers.
+pub fn networks(model: &PerformanceModel, measured: &GpuTimes) -> Study {
+    let mut at_once = empty_series("model, layers in one launch");
+    for network in NETWORKS {
+        let time = model.layers(network.width, network.layers, network.steps);
+        at_once
+            .1
+            .extend(NETWORK_BATCHES.map(|batch| Some(time(batch))));
+    }
+    let of_model = [
+        network_series(MODEL, |size| Some(model.sequence(size))),
+        at_once,
+        network_series(TRADITIONAL, |size| Some(model.traditional(size))),
+    ];
+    let mut own = Vec::new();
+    for system in measured.systems(RecurrentCell::Lstm) {
+        own.push(network_series(system.name(), |size| {
+            measured.ms(system, size)
+        }));
+    }
+    let panels = NETWORKS.map(|network| network.name);
+    let drawings = [
+        bars_by_panel(&panels, &NETWORK_BATCHES, &of_model),
+        bars_by_panel(&panels, &NETWORK_BATCHES, &own),
+    ];
+    Study::new(drawings, measured.note(OF_ALL))
+}
+
+/// The times of all networks by batch, whose layers run one after the other.
+fn network_series(name: &str, time_of_layer: impl Fn(SequenceSize) -> Option<f64>) -> BarSeries {
+    let mut values = Vec::new();
+    for network in NETWORKS {
+        for batch in NETWORK_BATCHES {
+            let time = time_of_layer(layer_size(network, batch));
+            values.push(time.map(|time| f64::from(network.layers) * time));
+        }
+    }
+    (name.to_string(), values)
+}
+
+fn layer_size(network: RnnNetwork, batch: u32) -> SequenceSize {
+    SequenceSize {
+        cell: RecurrentCell::Lstm,
+        hidden: network.width,
+        batch,
+        steps: network.steps,
+    }
 }

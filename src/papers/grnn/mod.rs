@@ -1,31 +1,35 @@
 //! GRNN (*GRNN: Low-Latency and Scalable RNN Inference on GPUs*, EuroSys 2019).
 //!
-//! The performance model's values are shown beside the paper's, and those of a file measured on a GPU beside both.
+//! The performance model's values are shown next to the paper's, and those of a file measured on a GPU next to both.
 
 mod claims;
 mod figures;
 pub mod measured;
 mod model;
-mod paper;
+mod tables;
 
 pub(super) use claims::CHECKS;
 
-use super::lab::{Lab, Study};
+use self::model::PerformanceModel;
+use super::study::Study;
+use super::study_runner::StudyRunner;
 use crate::base::error::{Error, Result};
 use crate::core::cost::grnn::RecurrentCell;
 
-pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
-    let (model, own) = (model::Model::new()?, lab.measured);
-    Ok(match name {
-        "table1" => figures::latencies(&model, own),
-        "table2" => figures::mappings(&model, own),
-        "table3" => figures::synchronisations(&model, own),
-        "fig3" => figures::libraries(&model, own),
-        "fig11" => figures::over_cpu(RecurrentCell::Lstm, &model, own),
-        "fig12" => figures::over_cpu(RecurrentCell::Gru, &model, own),
-        "fig13" => figures::throughput(&model, own),
-        "fig14" => figures::spread(&model, own),
-        "fig15" => figures::networks(&model, own),
-        _ => return Err(Error::failed(format!("{name} is not a study"))),
-    })
+/// Runs the study of an exhibit.
+pub(super) fn run_study(exhibit: &str, runner: &StudyRunner<'_>) -> Result<Study> {
+    let model = PerformanceModel::new()?;
+    let measured = runner.measured();
+    match exhibit {
+        "table1" => Ok(figures::latencies(&model, measured)),
+        "table2" => Ok(figures::mappings(&model, measured)),
+        "table3" => Ok(figures::synchronisations(&model, measured)),
+        "fig3" => Ok(figures::libraries(&model, measured)),
+        "fig11" => Ok(figures::over_cpu(RecurrentCell::Lstm, &model, measured)),
+        "fig12" => Ok(figures::over_cpu(RecurrentCell::Gru, &model, measured)),
+        "fig13" => Ok(figures::throughput(&model, measured)),
+        "fig14" => Ok(figures::spread(&model, measured)),
+        "fig15" => Ok(figures::networks(&model, measured)),
+        _ => Err(Error::failed(format!("{exhibit} is not a study"))),
+    }
 }

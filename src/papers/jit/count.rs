@@ -9,46 +9,49 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::sample::{CELL, HEAD, INITIAL_STATE, Samples};
+use super::sample::{CELL, HEAD, INITIAL_STATE, TreeSamples};
 use crate::base::units::CellId;
 
-/// The key of a slot of the look-up table (section 4.3): one launch.
+/// The key of a slot of the look-up table (section 4.3). Calls with the same key are one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Call {
+struct CallKey {
     cell: CellId,
     /// The depth in the sample's graph, where initial states come before leaves.
     level: u32,
     inputs: usize,
 }
 
-/// For any order and batch size.
+/// Counts launches for any order and batch size.
 #[derive(Clone, Debug)]
-pub struct Counter {
-    samples: Vec<Sample>,
+pub struct LaunchCounter {
+    samples: Vec<SampleCalls>,
 }
 
+/// The calls of a sample.
 #[derive(Clone, Debug)]
-struct Sample {
-    calls: BTreeSet<Call>,
+struct SampleCalls {
+    keys: BTreeSet<CallKey>,
     nodes: u64,
     cells: u64,
     leaves: u64,
 }
 
+/// The launches of all batches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct LaunchCounts {
     pub unbatched: u64,
     pub batched: u64,
     pub batches: Vec<BatchCount>,
 }
 
+/// The launches of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BatchCount {
     pub samples: u64,
     pub cells: u64,
     pub leaves: u64,
     pub max_level: u32,
-    /// Without batching: nodes, leaves' initial states, heads.
+    /// Launches without batching: nodes, leaves' initial states, heads.
     pub unbatched: u64,
     pub begin_state_launches: u64,
     pub cell_launches: u64,
@@ -56,61 +59,82 @@ pub struct BatchCount {
     pub batched: u64,
 }
 
-impl Counter {
-    pub fn new(samples: &Samples) -> Counter {
-        let sample = |number| {
-            let graph = samples.graph(number, samples.are_pairs());
-            let count = |cell| graph.cells().iter().filter(|one| **one == cell).count() as u64;
-            let nodes = (0..).zip(graph.cells().iter().zip(graph.depths()));
-            Sample {
-                nodes: graph.len() as u64,
-                cells: count(CELL),
-                leaves: count(INITIAL_STATE),
-                calls: nodes
-                    .map(|(node, (&cell, &level))| Call {
-                        cell,
-                        level,
-                        inputs: graph.inputs(node).len(),
-                    })
-                    .collect(),
-            }
-        };
-        Counter {
-            samples: samples.order().into_iter().map(sample).collect(),
+impl LaunchCounter {
+    pub fn new(samples: &TreeSamples) -> LaunchCounter {
+        let numbers = samples.order().into_iter();
+        LaunchCounter {
+            samples: numbers
+                .map(|number| SampleCalls::new(samples, number))
+                .collect(),
         }
     }
 
-    /// `batch` samples (at least 1) at a time; the last batch has the rest.
-    pub fn count(&self, order: &[u32], batch: usize) -> Counts {
+    /// Counts with `batch` samples (at least 1) at a time. The last batch has the rest.
+    pub fn count(&self, order: &[u32], batch: usize) -> LaunchCounts {
         let batches: Vec<BatchCount> = order
             .chunks(batch)
-            .map(|samples| self.batch(samples))
+            .map(|samples| self.count_batch(samples))
             .collect();
-        Counts {
+        LaunchCounts {
             unbatched: batches.iter().map(|batch| batch.unbatched).sum(),
             batched: batches.iter().map(|batch| batch.batched).sum(),
             batches,
         }
     }
 
-    fn batch(&self, numbers: &[u32]) -> BatchCount {
-        let samples = || numbers.iter().map(|number| &self.samples[*number as usize]);
-        let calls: BTreeSet<Call> = samples()
-            .flat_map(|sample| &sample.calls)
-            .copied()
-            .collect();
-        let of = |cell| calls.iter().filter(move |call| call.cell == cell);
+    fn count_batch(&self, numbers: &[u32]) -> BatchCount {
+        let mut keys: BTreeSet<CallKey> = BTreeSet::new();
+        let mut nodes = 0;
+        let mut cells = 0;
+        let mut leaves = 0;
+        for number in numbers {
+            let sample = &self.samples[*number as usize];
+            keys.extend(&sample.keys);
+            nodes += sample.nodes;
+            cells += sample.cells;
+            leaves += sample.leaves;
+        }
+        let levels = keys.iter().filter(|key| key.cell == CELL);
         BatchCount {
             samples: numbers.len() as u64,
-            cells: samples().map(|sample| sample.cells).sum(),
-            leaves: samples().map(|sample| sample.leaves).sum(),
-            max_level: of(CELL).map(|call| call.level).max().unwrap_or(0),
-            unbatched: samples().map(|sample| sample.nodes).sum(),
-            begin_state_launches: of(INITIAL_STATE).count() as u64,
-            cell_launches: of(CELL).count() as u64,
-            similarity_launches: of(HEAD).count() as u64,
-            batched: calls.len() as u64,
+            cells,
+            leaves,
+            max_level: levels.map(|key| key.level).max().unwrap_or(0),
+            unbatched: nodes,
+            begin_state_launches: count_keys(&keys, INITIAL_STATE),
+            cell_launches: count_keys(&keys, CELL),
+            similarity_launches: count_keys(&keys, HEAD),
+            batched: keys.len() as u64,
         }
+    }
+}
+
+fn count_keys(keys: &BTreeSet<CallKey>, cell: CellId) -> u64 {
+    keys.iter().filter(|key| key.cell == cell).count() as u64
+}
+
+impl SampleCalls {
+    fn new(samples: &TreeSamples, number: u32) -> SampleCalls {
+        let graph = samples.graph(number, samples.are_pairs());
+        let mut calls = SampleCalls {
+            keys: BTreeSet::new(),
+            nodes: graph.len() as u64,
+            cells: 0,
+            leaves: 0,
+        };
+        for (node, (&cell, &level)) in (0..).zip(graph.cells().iter().zip(graph.depths())) {
+            if cell == CELL {
+                calls.cells += 1;
+            } else if cell == INITIAL_STATE {
+                calls.leaves += 1;
+            }
+            calls.keys.insert(CallKey {
+                cell,
+                level,
+                inputs: graph.inputs(node).len(),
+            });
+        }
+        calls
     }
 }
 
@@ -120,8 +144,8 @@ mod tests {
 
     use super::*;
 
-    fn samples(trees: &[&str], pairs: bool) -> Samples {
-        Samples::new(
+    fn samples(trees: &[&str], pairs: bool) -> TreeSamples {
+        TreeSamples::new(
             trees
                 .iter()
                 .map(|tree| Arc::new(tree.parse().unwrap()))
@@ -131,9 +155,9 @@ mod tests {
         .unwrap()
     }
 
-    /// For each batch: calls, then launches of initial states, cells and heads.
+    /// The numbers of each batch: calls, then launches of initial states, cells and heads.
     fn counts(trees: &[&str], pairs: bool, order: &[u32], batch: usize) -> Vec<[u64; 4]> {
-        let counts = Counter::new(&samples(trees, pairs)).count(order, batch);
+        let counts = LaunchCounter::new(&samples(trees, pairs)).count(order, batch);
         assert_eq!(
             counts.unbatched,
             counts
@@ -150,15 +174,16 @@ mod tests {
                 .map(|batch| batch.batched)
                 .sum::<u64>()
         );
-        let row = |b: &BatchCount| {
-            [
-                b.unbatched,
-                b.begin_state_launches,
-                b.cell_launches,
-                b.similarity_launches,
-            ]
-        };
-        counts.batches.iter().map(row).collect()
+        let mut launches = Vec::new();
+        for batch in &counts.batches {
+            launches.push([
+                batch.unbatched,
+                batch.begin_state_launches,
+                batch.cell_launches,
+                batch.similarity_launches,
+            ]);
+        }
+        launches
     }
 
     /// A leaf; two leaves under a root; a chain of three; a root over a leaf and a chain of two.
@@ -178,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_stands_above_the_higher_root_of_its_pair() {
+    fn a_head_is_above_the_higher_root_of_its_pair() {
         // Heads at levels 3 and 4.
         assert_eq!(counts(&TREES, true, &[0, 1], 2), [[19, 1, 5, 2]]);
         assert_eq!(
@@ -194,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_last_batch_takes_what_is_left() {
-        let rows = counts(&TREES, false, &[3, 1, 0, 2], 3);
-        assert_eq!(rows, [[13, 1, 4, 0], [4, 1, 3, 0]]);
+        let counts = counts(&TREES, false, &[3, 1, 0, 2], 3);
+        assert_eq!(counts, [[13, 1, 4, 0], [4, 1, 3, 0]]);
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::sample::Samples;
+use super::sample::TreeSamples;
 use crate::base::units::CellId;
 use crate::core::policy::operators::classes::KeyFunction;
 use crate::core::policy::operators::{Evaluation, ListLevel, by_depth};
@@ -24,22 +24,24 @@ use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::catalogue::OperatorList;
 use crate::core::workload::operator::{OperandSource, Operator, OperatorKind, RowRule, Sizes};
+use crate::core::workload::shape::Tree;
 
+/// The launches of operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelCounts {
-    /// Without batching.
+    /// Launches without batching.
     pub unbatched: u64,
-    /// With batching.
+    /// Launches with batching.
     pub batched: u64,
-    /// With batching by depth and type only.
+    /// Launches with batching by depth and type only.
     pub by_type: u64,
-    /// Of all cells, with words, weights and states.
+    /// Nodes in the graphs of all cells, with words, weights and states.
     pub graph_nodes: u64,
 }
 
 impl KernelCounts {
-    /// `batch` samples (at least 1) at a time.
-    pub fn of(samples: &Samples, order: &[u32], batch: usize) -> KernelCounts {
+    /// Counts with `batch` samples (at least 1) at a time.
+    pub fn count(samples: &TreeSamples, order: &[u32], batch: usize) -> KernelCounts {
         let of_cell: KeyFunction<_> =
             |operator, before, _| Some((operator.name.clone(), operator.layout(before)));
         let mut evaluation = Evaluation::new(&lists(), of_cell, ListLevel::Operators);
@@ -47,21 +49,14 @@ impl KernelCounts {
         let mut typed = Evaluation::new(&without_slices(lists()), of_type, ListLevel::Operators);
         let mut counts = KernelCounts::default();
         for numbers in order.chunks(batch) {
-            let children = numbers
-                .iter()
-                .flat_map(|number| samples.of(*number))
-                .flat_map(|tree| tree.child_counts());
-            counts.graph_nodes += children
-                .map(|children| 29 + 4 * u64::from(children.max(1)))
-                .sum::<u64>();
-            let graphs = |heads| {
-                numbers
-                    .iter()
-                    .map(move |number| CellGraph::Graph(Arc::new(samples.graph(*number, heads))))
-            };
+            for number in numbers {
+                counts.graph_nodes += count_graph_nodes(samples.trees(*number));
+            }
+            let without_heads = graphs(samples, numbers, false);
             // One launch makes the initial states.
-            counts.by_type += typed.evaluate(graphs(false), by_depth).launches as u64 - 1;
-            let evaluated = evaluation.evaluate(graphs(samples.are_pairs()), by_depth);
+            counts.by_type += typed.evaluate(without_heads, by_depth).launches as u64 - 1;
+            let all = graphs(samples, numbers, samples.are_pairs());
+            let evaluated = evaluation.evaluate(all, by_depth);
             counts.unbatched += evaluated.operators;
             counts.batched += evaluated.launches as u64;
         }
@@ -69,85 +64,119 @@ impl KernelCounts {
     }
 }
 
-/// The function tells products of numbers from sigmoid and tanh.
-fn type_of(operator: &Operator) -> (Discriminant<OperatorKind>, bool) {
-    let product =
-        matches!(&operator.kind, OperatorKind::Elementwise { function } if function == "product");
-    (discriminant(&operator.kind), product)
+/// The nodes in MXNet's graphs of the cells of trees.
+fn count_graph_nodes(trees: &[Arc<Tree>]) -> u64 {
+    let mut nodes = 0;
+    for tree in trees {
+        for children in tree.child_counts() {
+            nodes += 29 + 4 * u64::from(children.max(1));
+        }
+    }
+    nodes
 }
 
-/// The cell takes its children's states at once.
+/// The graphs of a batch's samples, with or without the heads of pairs.
+fn graphs(
+    samples: &TreeSamples,
+    numbers: &[u32],
+    with_heads: bool,
+) -> impl Iterator<Item = CellGraph> {
+    numbers
+        .iter()
+        .map(move |number| CellGraph::Graph(Arc::new(samples.graph(*number, with_heads))))
+}
+
+/// The type of an operator, and whether it multiplies numbers, which sets it apart from sigmoid and tanh.
+fn type_of(operator: &Operator) -> (Discriminant<OperatorKind>, bool) {
+    let is_product =
+        matches!(&operator.kind, OperatorKind::Elementwise { function } if function == "product");
+    (discriminant(&operator.kind), is_product)
+}
+
+/// The lists with a cell that takes its children's states at once.
 fn without_slices(mut lists: [OperatorList; 3]) -> [OperatorList; 3] {
     let OperatorList { operators, ids } = &mut lists[0];
-    let gone: Vec<bool> = operators
+    let is_slice: Vec<bool> = operators
         .iter()
         .map(|one| one.inputs == [OperandSource::State] && one.kind == OperatorKind::Slice)
         .collect();
-    for source in operators
-        .iter_mut()
-        .flat_map(|operator| &mut operator.inputs)
-    {
-        if let OperandSource::Operator(at) = source {
+    for operator in operators.iter_mut() {
+        for source in &mut operator.inputs {
+            let OperandSource::Operator(at) = source else {
+                continue;
+            };
             let place = usize::from(*at);
-            let before = gone[..place].iter().filter(|gone| **gone).count() as u16;
-            *source = if gone[place] {
+            let slices_before = is_slice[..place].iter().filter(|slice| **slice).count();
+            *source = if is_slice[place] {
                 OperandSource::State
             } else {
-                OperandSource::Operator(*at - before)
+                OperandSource::Operator(*at - slices_before as u16)
             };
         }
     }
-    let mut kept = gone.iter();
-    operators.retain(|_| kept.next() == Some(&false));
+    let mut slices = is_slice.iter();
+    operators.retain(|_| slices.next() == Some(&false));
     ids.truncate(operators.len());
     lists
 }
 
-/// Those of [`CELL`](super::sample::CELL) and so on. Names are unique over all cells.
+/// The operators of [`CELL`](super::sample::CELL), of an initial state and of a head. Names are unique over all cells.
 fn lists() -> [OperatorList; 3] {
-    let function = |function: &str| OperatorKind::Elementwise {
-        function: function.into(),
-    };
-    let layer = |name: &str| OperatorKind::Affine {
-        weight: format!("{name}.weight"),
-        bias: format!("{name}.bias"),
-    };
-    let operator = |name: &str, kind, inputs: &[OperandSource]| Operator {
+    let cell = Model::ChildSumTreeLstm
+        .operators(&Sizes::square(1))
+        .swap_remove(0);
+    let initial_state = vec![operator("initial-state", elementwise("zeros"), &[])];
+    let mut ids = (0..).map(CellId);
+    [cell, initial_state, head()].map(|operators| OperatorList {
+        ids: ids.by_ref().take(operators.len()).collect(),
+        operators,
+    })
+}
+
+/// The operators of a head: the product and the distance of two trees' states go through a hidden layer to the classes.
+fn head() -> Vec<Operator> {
+    use OperandSource::Operator as At;
+    vec![
+        operator(
+            "head.product",
+            elementwise("product"),
+            &[OperandSource::State],
+        ),
+        operator(
+            "head.difference",
+            elementwise("difference"),
+            &[OperandSource::State],
+        ),
+        operator("head.distance", elementwise("abs"), &[At(1)]),
+        operator("head.both", OperatorKind::Concat, &[At(0), At(2)]),
+        operator("head.hidden", layer("hidden"), &[At(3)]),
+        operator("head.hidden.sigmoid", elementwise("sigmoid"), &[At(4)]),
+        operator("head.classes", layer("classes"), &[At(5)]),
+        operator("head.softmax", elementwise("log-softmax"), &[At(6)]),
+    ]
+}
+
+fn operator(name: &str, kind: OperatorKind, inputs: &[OperandSource]) -> Operator {
+    Operator {
         name: name.into(),
         kind,
         rows: RowRule::One,
         inputs: inputs.to_vec(),
         shape: [1, 1],
-    };
-    use OperandSource::Operator as At;
-    // The product and the distance of two trees' states go through a hidden layer to the classes.
-    let head = vec![
-        operator("head.product", function("product"), &[OperandSource::State]),
-        operator(
-            "head.difference",
-            function("difference"),
-            &[OperandSource::State],
-        ),
-        operator("head.distance", function("abs"), &[At(1)]),
-        operator("head.both", OperatorKind::Concat, &[At(0), At(2)]),
-        operator("head.hidden", layer("hidden"), &[At(3)]),
-        operator("head.hidden.sigmoid", function("sigmoid"), &[At(4)]),
-        operator("head.classes", layer("classes"), &[At(5)]),
-        operator("head.softmax", function("log-softmax"), &[At(6)]),
-    ];
-    let cell = Model::ChildSumTreeLstm
-        .operators(&Sizes::square(1))
-        .swap_remove(0);
-    let mut ids = (0..).map(CellId);
-    [
-        cell,
-        vec![operator("initial-state", function("zeros"), &[])],
-        head,
-    ]
-    .map(|operators| OperatorList {
-        ids: ids.by_ref().take(operators.len()).collect(),
-        operators,
-    })
+    }
+}
+
+fn elementwise(function: &str) -> OperatorKind {
+    OperatorKind::Elementwise {
+        function: function.into(),
+    }
+}
+
+fn layer(name: &str) -> OperatorKind {
+    OperatorKind::Affine {
+        weight: format!("{name}.weight"),
+        bias: format!("{name}.bias"),
+    }
 }
 
 #[cfg(test)]
@@ -155,10 +184,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::core::workload::shape::Tree;
 
-    fn samples(trees: &[&str], pairs: bool) -> Samples {
-        Samples::new(
+    fn samples(trees: &[&str], pairs: bool) -> TreeSamples {
+        TreeSamples::new(
             trees
                 .iter()
                 .map(|tree| Arc::new(tree.parse().unwrap()))
@@ -170,7 +198,7 @@ mod tests {
 
     fn counts(trees: &[&str], pairs: bool, batch: usize) -> KernelCounts {
         let samples = samples(trees, pairs);
-        KernelCounts::of(&samples, &samples.order(), batch)
+        KernelCounts::count(&samples, &samples.order(), batch)
     }
 
     #[test]
@@ -287,7 +315,8 @@ mod tests {
         let [cell, _, head] = lists();
         for (pairs, batch) in [(false, 1), (false, 4), (true, 1), (true, 2), (true, 3)] {
             let samples = samples(&trees, pairs);
-            let (mut unbatched, mut batched) = (0, 0);
+            let mut unbatched = 0;
+            let mut batched = 0;
             for numbers in samples.order().chunks(batch) {
                 let mut launches = BTreeSet::new();
                 let mut run = |operators: &[Operator], states: &[u32]| {
@@ -306,7 +335,7 @@ mod tests {
                     }
                     all[all.len() - 1][0]
                 };
-                for trees in numbers.iter().map(|number| samples.of(*number)) {
+                for trees in numbers.iter().map(|number| samples.trees(*number)) {
                     let mut roots = Vec::new();
                     for tree in trees {
                         let mut states: Vec<Option<u32>> = vec![None; tree.len()];
@@ -338,7 +367,7 @@ mod tests {
                 }
                 batched += launches.len() as u64;
             }
-            let counts = KernelCounts::of(&samples, &samples.order(), batch);
+            let counts = KernelCounts::count(&samples, &samples.order(), batch);
             assert_eq!(
                 (counts.unbatched, counts.batched),
                 (unbatched, batched),

@@ -1,4 +1,4 @@
-//! Samples, and the order in which they are batched.
+//! TreeSamples, and the order in which they are batched.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -15,20 +15,23 @@ use crate::core::workload::random::RandomSequence;
 use crate::core::workload::shape::{Shape, Tree};
 use crate::core::workload::trace::Trace;
 
-/// Of a node of a tree.
+/// The cell of a node of a tree.
 pub const CELL: CellId = CellId(0);
-/// Of a leaf, before its cell.
+/// The initial state of a leaf, before its cell.
 pub const INITIAL_STATE: CellId = CellId(1);
-/// Compares the two trees of a pair.
+/// The head, which compares the two trees of a pair.
 pub const HEAD: CellId = CellId(2);
 
 /// Trees, or pairs of trees on consecutive lines (the two sentences).
 #[derive(Clone, Debug)]
-pub struct Samples(Vec<Vec<Arc<Tree>>>);
+pub struct TreeSamples(Vec<Vec<Arc<Tree>>>);
 
-impl Samples {
-    /// With `pairs`, two trees are a sample. No trees, or an odd number for pairs, is an error.
-    pub fn new(trees: Vec<Arc<Tree>>, pairs: bool) -> Result<Samples> {
+impl TreeSamples {
+    /// Makes samples of one tree each, or of two with `pairs`.
+    ///
+    /// # Errors
+    /// There are no trees, or an odd number for pairs.
+    pub fn new(trees: Vec<Arc<Tree>>, pairs: bool) -> Result<TreeSamples> {
         if trees.is_empty() {
             return Err(Error::input("holds no trees"));
         }
@@ -38,39 +41,34 @@ impl Samples {
                 trees.len()
             )));
         }
-        Ok(Samples(
-            trees
-                .chunks(if pairs { 2 } else { 1 })
-                .map(<[_]>::to_vec)
-                .collect(),
-        ))
+        let trees_of_sample = if pairs { 2 } else { 1 };
+        let samples = trees.chunks(trees_of_sample).map(<[_]>::to_vec);
+        Ok(TreeSamples(samples.collect()))
     }
 
-    /// A trace file (`id,arrival_ns,shape`) or a file of parents, with or without the number of leaves before them.
-    pub fn read(path: &Path, pairs: bool) -> Result<Samples> {
+    /// Reads a trace file (`id,arrival_ns,shape`) or a file of parents, with or without the number of leaves before them.
+    pub fn read(path: &Path, pairs: bool) -> Result<TreeSamples> {
         let text = std::fs::read(path).map_err(|cause| Error::unreadable(path, &cause))?;
-        Samples::read_from(&text, pairs).within(path.display())
+        TreeSamples::read_from(&text, pairs).within(path.display())
     }
 
-    fn read_from(text: &[u8], pairs: bool) -> Result<Samples> {
-        let shapes = match text
-            .strip_prefix(b"\xef\xbb\xbf")
-            .unwrap_or(text)
-            .starts_with(b"id,")
-        {
-            true => Trace::read_from(text)?.shapes,
-            false => ImportFormat::Parents.read(&read_text(text)?, None)?.shapes,
+    fn read_from(text: &[u8], pairs: bool) -> Result<TreeSamples> {
+        let without_mark = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        let shapes = if without_mark.starts_with(b"id,") {
+            Trace::read_from(text)?.shapes
+        } else {
+            ImportFormat::Parents.read(&read_text(text)?, None)?.shapes
         };
-        let tree = |(number, shape): (usize, &Shape)| match shape {
-            Shape::Tree(tree) => Ok(Arc::clone(tree)),
-            other => Err(Error::input(format!(
-                "request {number} is {other}, and no tree"
-            ))),
-        };
-        Samples::new(
-            shapes.iter().enumerate().map(tree).collect::<Result<_>>()?,
-            pairs,
-        )
+        let mut trees = Vec::new();
+        for (number, shape) in shapes.iter().enumerate() {
+            let Shape::Tree(tree) = shape else {
+                return Err(Error::input(format!(
+                    "request {number} is {shape}, which is not a tree"
+                )));
+            };
+            trees.push(Arc::clone(tree));
+        }
+        TreeSamples::new(trees, pairs)
     }
 
     #[allow(clippy::len_without_is_empty)] // there is at least one sample
@@ -82,14 +80,16 @@ impl Samples {
         self.0[0].len() == 2
     }
 
-    pub fn of(&self, sample: u32) -> &[Arc<Tree>] {
+    pub fn trees(&self, sample: u32) -> &[Arc<Tree>] {
         &self.0[sample as usize]
     }
 
-    /// The calls of a sample's cells, with or without the head of a pair.
+    /// The graph of the calls of a sample's cells, with or without the head of a pair.
     pub fn graph(&self, sample: u32, head: bool) -> Graph {
-        let (mut cells, mut edges, mut roots) = (Vec::new(), Vec::new(), Vec::new());
-        for tree in self.of(sample) {
+        let mut cells = Vec::new();
+        let mut edges = Vec::new();
+        let mut roots = Vec::new();
+        for tree in self.trees(sample) {
             let first = cells.len() as u32;
             cells.resize(cells.len() + tree.len(), CELL);
             for (node, (parent, children)) in
@@ -123,24 +123,26 @@ impl Samples {
         order
     }
 
-    /// From a CSV file with columns `position,pair` or `position,tree`: the sample (from 0) at each position.
+    /// Reads a CSV file with columns `position,pair` or `position,tree`: the sample (from 0) at each position.
     pub fn read_order(&self, path: &Path) -> Result<Vec<u32>> {
         let file = std::fs::File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         self.read_order_from(file).within(path.display())
     }
 
+    fn name_of_sample(&self) -> &'static str {
+        if self.are_pairs() { "pair" } else { "tree" }
+    }
+
     fn read_order_from(&self, input: impl Read) -> Result<Vec<u32>> {
-        let sample = if self.are_pairs() { "pair" } else { "tree" };
+        let sample = self.name_of_sample();
         let mut rows = csv::ReaderBuilder::new()
             .trim(csv::Trim::All)
             .from_reader(input);
-        let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
-        let header = rows.headers().map_err(broken)?;
-        if header
+        let header = rows.headers().map_err(unreadable_csv)?;
+        let names = header
             .iter()
-            .map(|name| name.trim_start_matches('\u{feff}'))
-            .ne(["position", sample])
-        {
+            .map(|name| name.trim_start_matches('\u{feff}'));
+        if names.ne(["position", sample]) {
             let header = header.iter().collect::<Vec<_>>().join(",");
             return Err(Error::input(format!(
                 "line 1: the header is \"{header}\", and has to be position,{sample}"
@@ -149,21 +151,10 @@ impl Samples {
         let mut order = vec![None; self.len()];
         let mut seen = BTreeSet::new();
         for row in rows.records() {
-            let row = row.map_err(broken)?;
+            let row = row.map_err(unreadable_csv)?;
             let line = row.position().map_or(0, csv::Position::line);
-            let number = |column: usize, name: &str| {
-                row[column]
-                    .parse::<usize>()
-                    .ok()
-                    .filter(|number| *number < self.len())
-                    .ok_or_else(|| {
-                        let (text, most) = (&row[column], self.len() - 1);
-                        Error::input(format!(
-                            "line {line}: {name}: \"{text}\" is not a whole number from 0 to {most}"
-                        ))
-                    })
-            };
-            let (position, number) = (number(0, "position")?, number(1, sample)?);
+            let position = self.parse_number(&row[0], line, "position")?;
+            let number = self.parse_number(&row[1], line, sample)?;
             if order[position].replace(number as u32).is_some() {
                 return Err(Error::input(format!(
                     "line {line}: position {position} is there twice"
@@ -175,17 +166,33 @@ impl Samples {
                 )));
             }
         }
-        let missing = |position| {
-            let count = self.len();
-            format!(
-                "position {position} is missing; an order names each of the {count} {sample}s once"
-            )
-        };
-        let given = |(position, sample): (usize, Option<u32>)| {
-            sample.ok_or_else(|| Error::input(missing(position)))
-        };
-        order.into_iter().enumerate().map(given).collect()
+        let mut numbers = Vec::new();
+        for (position, number) in order.into_iter().enumerate() {
+            let Some(number) = number else {
+                return Err(Error::input(format!(
+                    "position {position} is missing; an order names each of the {} {sample}s once",
+                    self.len()
+                )));
+            };
+            numbers.push(number);
+        }
+        Ok(numbers)
     }
+
+    /// Parses the number of a sample or of a position.
+    fn parse_number(&self, text: &str, line: u64, name: &str) -> Result<usize> {
+        match text.parse::<usize>() {
+            Ok(number) if number < self.len() => Ok(number),
+            _ => Err(Error::input(format!(
+                "line {line}: {name}: \"{text}\" is not a whole number from 0 to {}",
+                self.len() - 1
+            ))),
+        }
+    }
+}
+
+fn unreadable_csv(error: csv::Error) -> Error {
+    Error::input(format!("cannot be read: {error}"))
 }
 
 #[cfg(test)]
@@ -200,15 +207,18 @@ mod tests {
             "3 3 0\n\n0\n",
             "id,arrival_ns,shape\n0,0,tree:3 3 0\n1,7,tree:0\n",
         ] {
-            let samples = Samples::read_from(text.as_bytes(), false).unwrap();
+            let samples = TreeSamples::read_from(text.as_bytes(), false).unwrap();
             let nodes: Vec<usize> = samples.0.iter().map(|trees| trees[0].len()).collect();
             assert_eq!(nodes, [3, 1], "{text}");
-            assert_eq!(Samples::read_from(text.as_bytes(), true).unwrap().len(), 1);
+            assert_eq!(
+                TreeSamples::read_from(text.as_bytes(), true).unwrap().len(),
+                1
+            );
         }
     }
 
     #[test]
-    fn what_is_no_sample_is_named() {
+    fn what_is_not_a_sample_is_named() {
         for (text, message) in [
             (
                 "0\n0\n0\n",
@@ -220,12 +230,12 @@ mod tests {
             ),
             (
                 "id,arrival_ns,shape\n0,0,chain:3\n",
-                "request 0 is chain:3, and no tree",
+                "request 0 is chain:3, which is not a tree",
             ),
             ("", "holds no trees"),
         ] {
             assert_eq!(
-                Samples::read_from(text.as_bytes(), true)
+                TreeSamples::read_from(text.as_bytes(), true)
                     .unwrap_err()
                     .to_string(),
                 message
@@ -235,7 +245,7 @@ mod tests {
 
     #[test]
     fn an_order_names_each_sample_once() {
-        let samples = Samples::read_from(b"0\n3 3 0\n2 0\n", false).unwrap();
+        let samples = TreeSamples::read_from(b"0\n3 3 0\n2 0\n", false).unwrap();
         let read = |text: &str| samples.read_order_from(text.as_bytes());
         assert_eq!(read("position,tree\n2,0\n0,1\n1,2\n").unwrap(), [1, 2, 0]);
         for (text, message) in [
@@ -263,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_shuffle_loses_nothing_and_follows_the_seed() {
-        let samples = Samples::read_from("0\n".repeat(40).as_bytes(), false).unwrap();
+        let samples = TreeSamples::read_from("0\n".repeat(40).as_bytes(), false).unwrap();
         let shuffled = |seed| samples.shuffled(&mut random::sequence(seed, 0, "orders"));
         let mut sorted = shuffled(1);
         assert_eq!(shuffled(1), shuffled(1));

@@ -1,28 +1,27 @@
 //! Measured times as CSV.
 
+use std::fmt::Display;
 use std::path::Path;
 
-use clap::ValueEnum;
-
-use super::{Chosen, Measured, Ranked, Row, Size, Way};
+use super::{GpuTimes, MappingChoice, MeasuredMapping, SequenceSize, SequenceTime, Way};
 use crate::base::error::{Error, Result};
 use crate::base::files::write_typed;
-use crate::core::cost::grnn::{Mapping, RecurrentCell, Rnn};
-use crate::lab::results::columns::name_of;
+use crate::core::cost::grnn::{Mapping, RecurrentCell};
 use crate::lab::results::read::{CsvFile, CsvRow};
 
 /// Columns that `grnn rank --out` also has have the same names.
 const COLUMNS: &str = "gpu,multiprocessors,way,cell,hidden,batch,steps,launches,ms,kernel,tile_width,tile_height,\
     work_groups,group_size,rank,valid,cost,constants,chosen";
-/// The first of those that only mappings have.
+/// The first of the columns that only mappings have, and their number.
 const KERNEL: usize = 9;
+const MAPPING_COLUMNS: usize = 10;
 
-/// Of integers in a row: far beyond any kernel.
+/// The largest whole number in a row. It is far beyond any kernel.
 const MAX: u64 = 1 << 24;
 
-impl Measured {
-    /// Of repeated rows the last one counts.
-    pub fn read(path: &Path) -> Result<Measured> {
+impl GpuTimes {
+    /// Reads a file. The last of repeated rows counts.
+    pub fn read(path: &Path) -> Result<GpuTimes> {
         let mut rows = CsvFile::open(path)?;
         let found = rows.names().collect::<Vec<_>>().join(",");
         if found != COLUMNS {
@@ -31,35 +30,31 @@ impl Measured {
                 path.display()
             )));
         }
-        let mut measured: Option<Measured> = None;
+        let mut times: Option<GpuTimes> = None;
         while let Some(row) = rows.read()? {
-            let (gpu, multiprocessors) = (
-                name(row, "gpu", "the name of a GPU")?,
-                whole(row, "multiprocessors")?,
-            );
-            let measured =
-                measured.get_or_insert_with(|| Measured::new(path, gpu, multiprocessors));
-            if measured.gpu != gpu || measured.multiprocessors != multiprocessors {
-                let above = measured.name();
+            let gpu = parse_name(row, "gpu", "the name of a GPU")?;
+            let multiprocessors = parse_whole(row, "multiprocessors")?;
+            let times = times.get_or_insert_with(|| GpuTimes::new(path, gpu, multiprocessors));
+            if !times.is_of(gpu, multiprocessors) {
+                let above = times.name();
                 let what = format!(
                     "\"{gpu}\" with {multiprocessors} multiprocessors, where the rows above are of {above}"
                 );
                 return Err(row.error("gpu", &format!("{what}; a file is of one GPU")));
             }
-            measured.add(parse(row)?);
+            times.add(parse_time(row)?);
         }
-        measured
-            .ok_or_else(|| Error::input(format!("{}: no rows below the header", path.display())))
+        times.ok_or_else(|| Error::input(format!("{}: no rows below the header", path.display())))
     }
 
-    /// To add times of this GPU; a new file has none.
-    pub fn open(path: &Path, gpu: &str, multiprocessors: u32) -> Result<Measured> {
-        let new = Measured::new(path, gpu, multiprocessors);
+    /// Opens a file to add times of this GPU. A new file has none.
+    pub fn open(path: &Path, gpu: &str, multiprocessors: u32) -> Result<GpuTimes> {
+        let new = GpuTimes::new(path, gpu, multiprocessors);
         if !path.exists() {
             return Ok(new);
         }
-        let there = Measured::read(path)?;
-        if (there.gpu.as_str(), there.multiprocessors) != (gpu, multiprocessors) {
+        let there = GpuTimes::read(path)?;
+        if !there.is_of(gpu, multiprocessors) {
             return Err(Error::input(format!(
                 "{}: is of {}, and this is {}; a file is of one GPU, so name another",
                 path.display(),
@@ -70,8 +65,8 @@ impl Measured {
         Ok(there)
     }
 
-    fn new(path: &Path, gpu: &str, multiprocessors: u32) -> Measured {
-        Measured {
+    fn new(path: &Path, gpu: &str, multiprocessors: u32) -> GpuTimes {
+        GpuTimes {
             file: path.to_path_buf(),
             gpu: gpu.to_string(),
             multiprocessors,
@@ -80,7 +75,11 @@ impl Measured {
         }
     }
 
-    /// The multiprocessors distinguish slices of a GPU.
+    fn is_of(&self, gpu: &str, multiprocessors: u32) -> bool {
+        self.gpu == gpu && self.multiprocessors == multiprocessors
+    }
+
+    /// The name of the GPU. The multiprocessors distinguish slices of a GPU.
     pub fn name(&self) -> String {
         format!("{} with {} multiprocessors", self.gpu, self.multiprocessors)
     }
@@ -91,50 +90,29 @@ impl Measured {
                 .has_headers(false)
                 .from_writer(out);
             table.write_record(COLUMNS.split(','))?;
-            for Row {
-                size:
-                    Size {
-                        cell,
-                        hidden,
-                        batch,
-                        steps,
-                    },
-                way,
-                mapped,
-                launches,
-                ms,
-            } in &self.rows
-            {
+            for time in &self.rows {
                 let gpu = (&self.gpu, self.multiprocessors);
+                let size = &time.size;
                 let sequence = (
-                    name_of(way),
-                    cell_name(cell),
-                    hidden,
-                    batch,
-                    steps,
-                    launches,
-                    format!("{ms:.6}"),
+                    time.way.name(),
+                    size.cell.name(),
+                    size.hidden,
+                    size.batch,
+                    size.steps,
+                    time.launches,
+                    format!("{:.6}", time.ms),
                 );
-                match mapped {
-                    None => table.serialize((gpu, sequence, [""; 10]))?,
-                    Some(Ranked {
-                        rnn,
-                        mapping,
-                        rank,
-                        valid,
-                        cost,
-                        constants,
-                        chosen,
-                    }) => {
-                        let ranked = (
-                            rank,
-                            valid,
-                            format!("{cost:.6}"),
-                            constants,
-                            name_of(chosen),
-                        );
-                        table.serialize((gpu, sequence, rnn, mapping, ranked))?;
-                    }
+                if let Some(mapped) = &time.mapped {
+                    let ranked = (
+                        mapped.rank,
+                        mapped.valid,
+                        format!("{:.6}", mapped.cost),
+                        &mapped.constants,
+                        mapped.chosen.name(),
+                    );
+                    table.serialize((gpu, sequence, mapped.rnn, mapped.mapping, ranked))?;
+                } else {
+                    table.serialize((gpu, sequence, [""; MAPPING_COLUMNS]))?;
                 }
             }
             table.flush()
@@ -142,80 +120,84 @@ impl Measured {
     }
 }
 
-/// Of a file with all [`COLUMNS`].
-fn parse(row: CsvRow<'_>) -> Result<Row> {
-    let cell = one_of(row, "cell", &RecurrentCell::ALL, cell_name)?;
-    let [hidden, batch, steps] = ["hidden", "batch", "steps"].map(|name| whole(row, name));
-    let size = Size {
+/// Parses a row of a file with all [`COLUMNS`].
+fn parse_time(row: CsvRow<'_>) -> Result<SequenceTime> {
+    let cell = parse_choice(row, "cell", &RecurrentCell::ALL, RecurrentCell::name)?;
+    let size = SequenceSize {
         cell,
-        hidden: hidden?,
-        batch: batch?,
-        steps: steps?,
+        hidden: parse_whole(row, "hidden")?,
+        batch: parse_whole(row, "batch")?,
+        steps: parse_whole(row, "steps")?,
     };
-    let ms = number(row, "ms")?;
+    let ms = parse_number(row, "ms")?;
     if ms <= 0.0 {
         return Err(row.error(
             "ms",
             &format!("\"{}\" is not a time; must be above 0", row.text("ms")?),
         ));
     }
-    let way = one_of(row, "way", Way::value_variants(), name_of)?;
-    let is_counted = way == Way::Grnn || !row.text("launches")?.is_empty();
-    let launches = is_counted.then(|| whole(row, "launches")).transpose()?;
-    let mapped = (way == Way::Grnn).then(|| ranked(row, cell)).transpose()?;
-    let more = COLUMNS
-        .split(',')
-        .zip(row.fields())
-        .skip(KERNEL)
-        .find(|(_, text)| mapped.is_none() && !text.is_empty());
-    match more {
-        Some((name, text)) => Err(row.error(
-            name,
-            &format!("\"{text}\", but cuDNN has no mappings; empty"),
-        )),
-        None => Ok(Row {
-            size,
-            way,
-            mapped,
-            launches,
-            ms,
-        }),
-    }
+    let way = parse_choice(row, "way", &Way::ALL, Way::name)?;
+    let launches = if way == Way::Grnn || !row.text("launches")?.is_empty() {
+        Some(parse_whole(row, "launches")?)
+    } else {
+        None
+    };
+    let mapped = if way == Way::Grnn {
+        Some(parse_mapping(row, cell)?)
+    } else {
+        refuse_mapping(row)?;
+        None
+    };
+    Ok(SequenceTime {
+        size,
+        way,
+        mapped,
+        launches,
+        ms,
+    })
 }
 
-fn ranked(row: CsvRow<'_>, cell: RecurrentCell) -> Result<Ranked> {
-    let rnn = one_of(row, "kernel", cell.kernels(), Rnn::to_string)?;
-    let [tile_width, tile_height, groups, group_size] =
-        ["tile_width", "tile_height", "work_groups", "group_size"].map(|name| whole(row, name));
-    let (tile_width, tile_height, groups, group_size) =
-        (tile_width?, tile_height?, groups?, group_size?);
+/// The columns of a mapping must be empty in a row of cuDNN.
+fn refuse_mapping(row: CsvRow<'_>) -> Result<()> {
+    for (name, text) in COLUMNS.split(',').zip(row.fields()).skip(KERNEL) {
+        if !text.is_empty() {
+            return Err(row.error(
+                name,
+                &format!("\"{text}\", but cuDNN has no mappings; empty"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn parse_mapping(row: CsvRow<'_>, cell: RecurrentCell) -> Result<MeasuredMapping> {
+    let rnn = parse_choice(row, "kernel", cell.kernels(), |rnn| rnn)?;
     let mapping = Mapping {
-        tile_width,
-        tile_height,
-        groups,
-        group_size,
+        tile_width: parse_whole(row, "tile_width")?,
+        tile_height: parse_whole(row, "tile_height")?,
+        groups: parse_whole(row, "work_groups")?,
+        group_size: parse_whole(row, "group_size")?,
     };
-    let (rank, valid) = (whole(row, "rank")?, whole(row, "valid")?);
+    let rank = parse_whole(row, "rank")?;
+    let valid = parse_whole(row, "valid")?;
     if rank > valid {
         return Err(row.error(
             "rank",
             &format!("\"{rank}\" of {valid} valid mappings; from 1 to {valid}"),
         ));
     }
-    let chosen = one_of(row, "chosen", Chosen::value_variants(), name_of)?;
-    let constants = name(row, "constants", "the name of a device")?.to_string();
-    Ok(Ranked {
+    Ok(MeasuredMapping {
         rnn,
         mapping,
         rank,
         valid,
-        cost: number(row, "cost")?,
-        constants,
-        chosen,
+        chosen: parse_choice(row, "chosen", &MappingChoice::ALL, MappingChoice::name)?,
+        constants: parse_name(row, "constants", "the name of a device")?.to_string(),
+        cost: parse_number(row, "cost")?,
     })
 }
 
-fn name<'r>(row: CsvRow<'r>, column: &str, what: &str) -> Result<&'r str> {
+fn parse_name<'r>(row: CsvRow<'r>, column: &str, what: &str) -> Result<&'r str> {
     let text = row.text(column)?;
     if text.is_empty() {
         Err(row.error(column, &format!("is empty; {what}")))
@@ -224,7 +206,7 @@ fn name<'r>(row: CsvRow<'r>, column: &str, what: &str) -> Result<&'r str> {
     }
 }
 
-fn whole(row: CsvRow<'_>, column: &str) -> Result<u32> {
+fn parse_whole(row: CsvRow<'_>, column: &str) -> Result<u32> {
     match row.whole(column)? {
         value @ 1..=MAX => Ok(value as u32),
         value => Err(row.error(
@@ -234,31 +216,27 @@ fn whole(row: CsvRow<'_>, column: &str) -> Result<u32> {
     }
 }
 
-fn number(row: CsvRow<'_>, column: &str) -> Result<f64> {
+fn parse_number(row: CsvRow<'_>, column: &str) -> Result<f64> {
     row.number(column)?
         .ok_or_else(|| row.error(column, "is empty; a number is needed"))
 }
 
-fn cell_name(cell: &RecurrentCell) -> String {
-    cell.name().to_string()
-}
-
-/// The value with the name that a row has in a column.
-fn one_of<T: Clone>(
+/// Parses one of several values by their names.
+fn parse_choice<T: Copy, N: Display>(
     row: CsvRow<'_>,
     column: &str,
     all: &[T],
-    name_of: fn(&T) -> String,
+    name: fn(T) -> N,
 ) -> Result<T> {
     let text = row.text(column)?;
-    all.iter()
-        .find(|one| name_of(*one) == text)
-        .cloned()
-        .ok_or_else(|| {
-            let known: Vec<String> = all.iter().map(name_of).collect();
-            row.error(
-                column,
-                &format!("unknown \"{text}\"; known: {}", known.join(", ")),
-            )
-        })
+    for one in all {
+        if name(*one).to_string() == text {
+            return Ok(*one);
+        }
+    }
+    let known: Vec<String> = all.iter().map(|one| name(*one).to_string()).collect();
+    Err(row.error(
+        column,
+        &format!("unknown \"{text}\"; known: {}", known.join(", ")),
+    ))
 }

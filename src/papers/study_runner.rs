@@ -1,0 +1,230 @@
+//! The runs and searches of studies: exhibits that need a search first, or several settings of a scenario.
+
+use std::path::PathBuf;
+
+use super::grnn::measured::GpuTimes;
+use super::paper::Paper;
+use super::reproduction::{Controls, WindowPeak, Workspace};
+use crate::base::error::{Error, Result};
+use crate::base::units::{Nanos, Rate};
+use crate::lab::figures::{self, ScenarioFigures};
+use crate::lab::run::executor::SelectedBackend;
+use crate::lab::run::fingerprint::hash;
+use crate::lab::run::goal::{Answer, Goal};
+use crate::lab::run::knee::{Effort, Objective};
+use crate::lab::run::search::Searches;
+use crate::lab::run::{self, RunOptions, RunReport};
+use crate::lab::scenario::{LoadPoint, Quantile, Scenario};
+
+/// The folder of a paper's searches.
+pub const SEARCHES: &str = "searches";
+
+/// Runs and searches for the studies of a paper.
+pub struct StudyRunner<'a> {
+    pub paper: Paper,
+    pub workspace: &'a Workspace<'a>,
+    pub controls: &'a Controls<'a>,
+}
+
+/// Batch windows that are tried, in milliseconds.
+const WINDOWS: [u64; 7] = [1, 2, 5, 10, 20, 50, 100];
+
+/// The relative tolerance of searches.
+const SEARCH_TOLERANCE: f64 = 0.01;
+/// Peaks of windows that differ by less can't be told apart: searches with single runs scatter by 1.5 %.
+const INDISTINCT: f64 = 0.03;
+/// Runs are as long as the scenario's, since the papers' figures compare peaks and do not state them.
+const EFFORT: Effort = Effort {
+    tolerance: SEARCH_TOLERANCE,
+    replications: 1,
+    max_requests: 0,
+    near: None,
+};
+/// The replications of each point with a given rate. Means of single runs near the peak differ by a tenth.
+const REPLICATIONS: u32 = 5;
+
+impl StudyRunner<'_> {
+    /// The folder of the paper's results.
+    pub fn folder(&self) -> PathBuf {
+        self.workspace.folder(self.paper)
+    }
+
+    /// Times of sequences that were measured on a GPU.
+    pub fn measured(&self) -> &GpuTimes {
+        &self.workspace.gpu_times
+    }
+
+    /// Reads a scenario of the paper by the name of its file, with overrides.
+    pub fn scenario(&self, name: &str, overrides: &[String]) -> Result<Scenario> {
+        (self.workspace.read_scenario)(self.paper, name, overrides)
+    }
+
+    /// The highest rate of each policy at which the 99th percentile is within the objective; 0 if there is none.
+    pub fn peaks(&self, scenario: &Scenario) -> Result<Vec<f64>> {
+        let answers = self.search_highest_rates(scenario, None)?;
+        self.controls.progress.tick();
+        Ok(answers
+            .iter()
+            .map(|answer| answer.mean().map_or(0.0, |Rate(rate)| rate))
+            .collect())
+    }
+
+    /// Searches in a folder that the scenario's settings name, since studies search in many variations of one
+    /// scenario. The searches begin near the rate that is given, or near the last of the scenario's.
+    fn search_highest_rates(&self, scenario: &Scenario, near: Option<Rate>) -> Result<Vec<Answer>> {
+        let near = near.or_else(|| match scenario.points().last() {
+            Some(LoadPoint::Rate(last)) => Some(*last),
+            _ => None,
+        });
+        let settings = hash(&scenario.resolved_json().to_string());
+        let folder = self.folder().join(SEARCHES).join(settings);
+        let asked = [(scenario.clone(), objective(scenario)?)];
+        let effort = Effort { near, ..EFFORT };
+        let searches = Searches::new(Goal::HighestRate, &asked, effort, &folder)?;
+        let mut own = None;
+        let mut lock = None;
+        if self.workspace.merge_only {
+            own = Some(vec![false; searches.points().len()]);
+        } else {
+            let shard = self.workspace.shard;
+            lock = Some(searches.open(self.workspace.keeps_studies(), shard)?);
+        }
+        let progress = || self.controls.progress.tick();
+        let found = searches.find(own.as_deref(), self.controls.stop, &progress)?;
+        if let Some(lock) = lock
+            && self.workspace.shard.is_none()
+        {
+            lock.complete();
+        }
+        let mut answers = Vec::new();
+        for answer in found.into_iter().flatten() {
+            let Ok(answer) = answer else {
+                let folder = searches.folder().path.display();
+                return Err(Error::Incomplete(format!("{folder}: a search is missing")));
+            };
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    /// The peak of a network's policy with each window. Each search begins near the peak with the window before.
+    pub fn peaks_by_window(&self, network: &str, policy: &str) -> Result<Vec<WindowPeak>> {
+        let key = (self.paper, network.to_string());
+        if let Some(peaks) = self.workspace.known_window_peaks().get(&key) {
+            return Ok(peaks.clone());
+        }
+        let mut peaks: Vec<WindowPeak> = Vec::new();
+        for window in WINDOWS.map(|ms| Nanos(ms * 1_000_000)) {
+            let setting = format!("policy.{policy}.window={}ns", window.0);
+            let mut scenario = self.scenario(network, &[setting])?;
+            scenario.policies.retain(|entry| entry.label == policy);
+            let near = peaks.last().and_then(|(_, peak)| *peak);
+            let answers = self.search_highest_rates(&scenario, near)?;
+            peaks.push((window, answers.first().and_then(Answer::mean)));
+        }
+        self.workspace
+            .known_window_peaks()
+            .insert(key, peaks.clone());
+        Ok(peaks)
+    }
+
+    /// The window with which a network's policy has the highest peak, and that peak. Of windows that the search can't
+    /// tell apart, it is the shortest.
+    pub fn best_window(&self, network: &str, policy: &str) -> Result<(Nanos, f64)> {
+        match best_window(&self.peaks_by_window(network, policy)?) {
+            Some(best) => Ok(best),
+            None => Err(Error::failed(format!(
+                "{network}: {policy} holds the objective at no rate"
+            ))),
+        }
+    }
+
+    /// Runs a scenario without a search. Given rates run several times.
+    pub fn run(&self, exhibit: &str, scenario: &Scenario) -> Result<RunReport> {
+        let (report, _) = self.run_and_draw(exhibit, scenario)?;
+        Ok(report)
+    }
+
+    /// Runs a scenario as [`StudyRunner::run`] does, and draws the figures that it asks for.
+    pub fn run_and_draw(
+        &self,
+        exhibit: &str,
+        scenario: &Scenario,
+    ) -> Result<(RunReport, ScenarioFigures)> {
+        let has_rates = matches!(scenario.points().first(), Some(LoadPoint::Rate(_)));
+        let options = RunOptions {
+            backend: SelectedBackend::SIM,
+            out: self.folder().join(exhibit),
+            replications: if has_rates { REPLICATIONS } else { 1 },
+            resume: self.workspace.keeps_studies(),
+            shard: None,
+        };
+        if self.workspace.merge_only {
+            let points = run::points(std::slice::from_ref(scenario), &options, true)?;
+            if points.iter().any(|point| !point.finished) {
+                let folder = options.out.display();
+                return Err(Error::Incomplete(format!("{folder}: points are missing")));
+            }
+        }
+        let progress = || self.controls.progress.tick();
+        let report = run::run(scenario, &options, self.controls.stop, &progress)?;
+        if report.is_interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let figures = figures::draw(scenario, &report.folder.path, &[])?;
+        Ok((report, figures))
+    }
+}
+
+/// The scenario's objective for the 99th percentile.
+fn objective(scenario: &Scenario) -> Result<Objective> {
+    let Some(slo) = scenario.metrics.slo else {
+        let file = scenario.file.display();
+        return Err(Error::input(format!("{file}: metrics.slo: missing")));
+    };
+    Ok(Objective {
+        slo,
+        quantile: Quantile::P99,
+        max_rejected: 0.0,
+        tokens: None,
+    })
+}
+
+/// The first of the highest peaks that the search can't tell apart.
+fn best_window(peaks: &[WindowPeak]) -> Option<(Nanos, f64)> {
+    let mut highest: f64 = 0.0;
+    for (_, peak) in peaks {
+        if let Some(Rate(peak)) = peak {
+            highest = highest.max(*peak);
+        }
+    }
+    for (window, peak) in peaks {
+        if let Some(Rate(peak)) = peak
+            && peak * (1.0 + INDISTINCT) >= highest
+        {
+            return Some((*window, *peak));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_of_the_best_windows_is_chosen() {
+        for (rates, chosen) in [
+            (&[Some(90.0), Some(97.5), Some(100.0), None][..], Some(2)),
+            (&[Some(100.0), Some(110.0), Some(90.0)], Some(2)),
+            (&[None, None], None),
+        ] {
+            let mut peaks = Vec::new();
+            for (window, rate) in WINDOWS.iter().zip(rates) {
+                peaks.push((Nanos(*window), rate.map(Rate)));
+            }
+            let best = best_window(&peaks).map(|(window, _)| window.0);
+            assert_eq!(best, chosen, "{rates:?}");
+        }
+    }
+}
