@@ -12,17 +12,17 @@ use crate::core::cost::grnn::{DataSheet, SCHEDULERS, data_sheet_file};
 use crate::devices::cuda::gpu::grnn::{Host, measure};
 
 #[derive(clap::Subcommand, Clone, Debug)]
-pub enum Command {
+pub enum GrnnCommand {
     Fit(FitArgs),
     Rank(rank::Args),
     Tune(tune::Args),
 }
 
-pub fn run(command: &Command) -> Result<()> {
+pub fn run(command: &GrnnCommand) -> Result<()> {
     match command {
-        Command::Fit(args) => fit(args),
-        Command::Rank(args) => rank::run(args),
-        Command::Tune(args) => tune::run(args),
+        GrnnCommand::Fit(args) => fit(args),
+        GrnnCommand::Rank(args) => rank::run(args),
+        GrnnCommand::Tune(args) => tune::run(args),
     }
 }
 
@@ -47,7 +47,7 @@ fn fit(args: &FitArgs) -> Result<()> {
     let out = args.out.display();
     if args.out.extension().is_none_or(|end| end != "toml") {
         return Err(Error::input(format!(
-            "--out {out}: a device file ends with .toml, as --device wants it"
+            "--out {out}: a device file ends with .toml, as --device needs it"
         )));
     }
     can_write(&args.out)?;

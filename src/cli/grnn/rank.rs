@@ -48,13 +48,10 @@ pub struct Args {
     shown: Shown,
 }
 
+/// The names of the devices inside the program.
 fn devices() -> String {
-    Shipped::Device
-        .all()
-        .iter()
-        .map(|one| one.name)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let names: Vec<&str> = Shipped::Device.all().iter().map(|file| file.name).collect();
+    names.join(", ")
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -73,46 +70,50 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(file) = &args.out {
         put(Some(file), &csv(cell, hidden, batch, &ranked))?;
     }
-    let size: u64 = cell
-        .kernels()
-        .iter()
-        .map(|rnn| space.size(*rnn, batch))
-        .sum();
-    let shown = &ranked[..args.top.min(ranked.len())];
-    let text = || {
-        let (cell, on, valid) = (cell.name(), &device.name, ranked.len());
-        let head = format!(
-            "{cell}, hidden {hidden}, batch {batch}, on {on}: {valid} of {size} mappings are valid\n"
-        );
-        head + &if ranked.is_empty() {
-            instead(args, &device, &space)
-        } else {
-            mappings(shown, args)
-        }
-    };
-    let json = || {
-        json!({
-            "device": device.name,
-            "cell": cell.name(),
-            "hidden": hidden,
-            "batch": batch,
-            "space": size,
-            "valid": ranked.len(),
-            "top": shown.iter().map(|one| object(one, args)).collect::<Vec<_>>(),
-        })
-    };
-    args.shown.show(text, json)
+    let mut size = 0;
+    for rnn in cell.kernels() {
+        size += space.size(*rnn, batch);
+    }
+    let first = &ranked[..args.top.min(ranked.len())];
+    args.shown.show(
+        || {
+            let head = format!(
+                "{}, hidden {hidden}, batch {batch}, on {}: {} of {size} mappings are valid\n",
+                cell.name(),
+                device.name,
+                ranked.len()
+            );
+            let body = if ranked.is_empty() {
+                explain_launches(args, &device, &space)
+            } else {
+                table_of_mappings(first, args)
+            };
+            head + &body
+        },
+        || {
+            let first: Vec<Value> = first.iter().map(|one| as_json(one, args)).collect();
+            json!({
+                "device": device.name,
+                "cell": cell.name(),
+                "hidden": hidden,
+                "batch": batch,
+                "space": size,
+                "valid": ranked.len(),
+                "top": first,
+            })
+        },
+    )
 }
 
-/// If no mapping is valid.
-fn instead(args: &Args, device: &DataSheet, space: &Space) -> String {
+/// How the batch runs where no mapping is valid.
+fn explain_launches(args: &Args, device: &DataSheet, space: &Space) -> String {
     let launches = KernelLaunches::new(args.cell, args.hidden, device, space);
-    // Launches by size: thousands of launches have at most two sizes.
-    let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
-    launches
-        .of(args.batch)
-        .for_each(|(batch, _)| *sizes.entry(*batch).or_default() += 1);
-    match sizes.iter().collect::<Vec<_>>()[..] {
+    // Launches are counted by size, since thousands of launches have at most two sizes.
+    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+    for (batch, _) in launches.of(args.batch) {
+        *counts.entry(*batch).or_default() += 1;
+    }
+    match counts.iter().collect::<Vec<_>>()[..] {
         [] => format!(
             "no batch fits: with tiles of up to {} elements there are more blocks than multiprocessors, or more weights than \
              registers; the traditional kernels run instead, one for each step\n",
@@ -120,30 +121,21 @@ fn instead(args: &Args, device: &DataSheet, space: &Space) -> String {
         ),
         [(padded, 1)] => format!("the batch runs padded to {padded}: grnn rank --batch {padded}\n"),
         _ => {
-            let list: Vec<String> = sizes
+            let texts: Vec<String> = counts
                 .iter()
                 .rev()
                 .map(|(batch, count)| format!("{count} of {batch}"))
                 .collect();
-            let launches: u32 = sizes.values().sum();
+            let launches: u32 = counts.values().sum();
             format!(
                 "the batch runs as {launches} launches, one after another: {}\n",
-                list.join(", ")
+                texts.join(", ")
             )
         }
     }
 }
 
-fn mappings(ranked: &[RankedMapping], args: &Args) -> String {
-    let sizes = |one: &RankedMapping| RnnSizes {
-        rnn: one.rnn,
-        hidden: args.hidden,
-        batch: args.batch,
-    };
-    let sync = |one: &RankedMapping| match args.cell {
-        RecurrentCell::Lstm => "-".into(),
-        RecurrentCell::Gru => one.rnn.synchronisations().to_string(),
-    };
+fn table_of_mappings(ranked: &[RankedMapping], args: &Args) -> String {
     let rows: Vec<(usize, &RankedMapping)> = (1..).zip(ranked).collect();
     tabulate(
         &rows,
@@ -153,18 +145,20 @@ fn mappings(ranked: &[RankedMapping], args: &Args) -> String {
             ("TH", &|(_, one)| one.mapping.tile_height.to_string()),
             ("groups", &|(_, one)| one.mapping.groups.to_string()),
             ("size", &|(_, one)| one.mapping.group_size.to_string()),
-            ("sync", &|(_, one)| sync(one)),
+            ("sync", &|(_, one)| match args.cell {
+                RecurrentCell::Lstm => "-".into(),
+                RecurrentCell::Gru => one.rnn.synchronisations().to_string(),
+            }),
             ("sub", &|(_, one)| {
                 one.mapping.sub_tile_width(one.rnn).to_string()
             }),
             ("threads", &|(_, one)| one.mapping.threads().to_string()),
             ("blocks", &|(_, one)| {
-                one.mapping.blocks(&sizes(one)).to_string()
+                one.mapping.blocks(&sizes(one, args)).to_string()
             }),
             ("weights", &|(_, one)| {
-                weights_of_thread(&one.mapping, &sizes(one))
-                    .ceil()
-                    .to_string()
+                let weights = weights_of_thread(&one.mapping, &sizes(one, args));
+                weights.ceil().to_string()
             }),
             ("GC", &|(_, one)| format!("{:.2}", one.cost.memory)),
             ("SC", &|(_, one)| one.cost.synchronisation.to_string()),
@@ -175,13 +169,18 @@ fn mappings(ranked: &[RankedMapping], args: &Args) -> String {
     )
 }
 
-fn object(RankedMapping { rnn, mapping, cost }: &RankedMapping, args: &Args) -> Value {
-    let sizes = RnnSizes {
-        rnn: *rnn,
+fn sizes(ranked: &RankedMapping, args: &Args) -> RnnSizes {
+    RnnSizes {
+        rnn: ranked.rnn,
         hidden: args.hidden,
         batch: args.batch,
-    };
-    let mut object = json!({
+    }
+}
+
+fn as_json(ranked: &RankedMapping, args: &Args) -> Value {
+    let RankedMapping { rnn, mapping, cost } = ranked;
+    let sizes = sizes(ranked, args);
+    let mut json = json!({
         "kernel": rnn.to_string(),
         "mapping": mapping,
         "sub_tile_width": mapping.sub_tile_width(*rnn),
@@ -190,6 +189,6 @@ fn object(RankedMapping { rnn, mapping, cost }: &RankedMapping, args: &Args) -> 
         "thread_weights": weights_of_thread(mapping, &sizes),
         "cost": cost,
     });
-    object["cost"]["total"] = cost.total().into();
-    object
+    json["cost"]["total"] = cost.total().into();
+    json
 }
