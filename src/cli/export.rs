@@ -174,7 +174,7 @@ impl<'a> Table<'a, '_> {
 
 fn fields(class: &str, summary: &Summary) -> Vec<String> {
     let number = |value: Option<f64>, unit: MetricUnit| {
-        value.map_or(String::new(), |number| unit.written(number))
+        value.map_or(String::new(), |number| unit.format(number))
     };
     let own = [
         class.to_string(),

@@ -17,42 +17,47 @@ use crate::core::workload::trace::Requests;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     pub workers: usize,
-    /// Of each request alone: the quantiles bound those of the measured latency.
+    /// The latency of each request alone. Its quantiles bound those of the measured latency.
     pub floor: Times,
-    /// In requests per second; `None` if cells take no time.
+    /// The highest throughput in requests per second, or `None` if cells take no time.
     pub ceiling_rps: Option<f64>,
-    /// If it is known: equal requests, Poisson arrivals, one worker.
+    /// The times of batches, if requests are equal, arrivals are Poisson and there is one worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<AffineService>,
 }
 
-/// A batch of b requests takes α b + τ.
+/// Times of batches on a line: a batch of b requests takes α b + τ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AffineService {
     pub alpha_ms: f64,
     pub tau_ms: f64,
 }
 
-/// A time may differ by this share from the line.
+/// The share by which a time may differ from the line.
 const AFFINE: f64 = 1e-3;
 
 impl AffineService {
-    /// `None` if the times of batches of 1, 2, … are not on a line.
-    pub fn of(times: &[Nanos]) -> Option<AffineService> {
+    /// The line through the times of batches of 1, 2, …, or `None` if they are not on a line.
+    pub fn fit(times: &[Nanos]) -> Option<AffineService> {
         let ms: Vec<f64> = times.iter().map(|time| time.as_millis_f64()).collect();
         let [first, second, ..] = ms[..] else {
             return None;
         };
-        let (alpha_ms, tau_ms) = (second - first, 2.0 * first - second);
-        let on_line = |(batch, ms): (u32, &f64)| {
-            (alpha_ms * f64::from(batch) + tau_ms - ms).abs() <= AFFINE * ms
-        };
-        let rises = alpha_ms > 0.0 && tau_ms >= 0.0;
-        (rises && (1..).zip(&ms).all(on_line)).then_some(AffineService { alpha_ms, tau_ms })
+        let alpha_ms = second - first;
+        let tau_ms = 2.0 * first - second;
+        if alpha_ms <= 0.0 || tau_ms < 0.0 {
+            return None;
+        }
+        for (batch, ms) in (1u32..).zip(&ms) {
+            if (alpha_ms * f64::from(batch) + tau_ms - ms).abs() > AFFINE * ms {
+                return None;
+            }
+        }
+        Some(AffineService { alpha_ms, tau_ms })
     }
 
-    /// A bound of the mean latency in ms, of a worker that takes all that wait (Inoue, arXiv 1912.06322). `None` if no batch
-    /// is large enough for the rate.
+    /// A bound of the mean latency in ms on a worker that takes all waiting requests (Inoue, arXiv 1912.06322), or `None` if
+    /// no batch is large enough for the rate.
     pub fn mean_at_most(&self, rate_rps: f64) -> Option<f64> {
         let AffineService {
             alpha_ms: alpha,
@@ -60,50 +65,50 @@ impl AffineService {
         } = self;
         let load = rate_rps * alpha / 1e3;
         let bound = 1.5 * tau / (1.0 - load) + alpha * (load + 2.0) / (2.0 * (1.0 - load * load));
-        (load < 1.0).then_some(bound)
+        if load < 1.0 { Some(bound) } else { None }
     }
 }
 
 impl Bounds {
-    pub fn of(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize) -> Bounds {
+    pub fn new(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize) -> Bounds {
         // Requests may share a chain. The map is never iterated.
         let mut shared: HashMap<*const Run, (Nanos, f64)> = HashMap::new();
-        let mut of_each = |graph: &CellGraph| match graph {
-            CellGraph::Chains(runs @ Runs::Shared(_)) => *shared
-                .entry(runs.as_ptr())
-                .or_insert_with(|| fastest.least(graph)),
-            _ => fastest.least(graph),
-        };
-        let least: Vec<(Nanos, f64)> = requests.graphs.iter().map(&mut of_each).collect();
-        let mut paths: Vec<u64> = least.iter().map(|(path, _)| path.0).collect();
-        let work: f64 = least.iter().map(|(_, work)| work).sum();
+        let mut paths = Vec::with_capacity(requests.len());
+        let mut works = Vec::with_capacity(requests.len());
+        for graph in requests.graphs.iter() {
+            let (path, work) = match graph {
+                CellGraph::Chains(runs @ Runs::Shared(_)) => *shared
+                    .entry(runs.as_ptr())
+                    .or_insert_with(|| fastest.least(graph)),
+                _ => fastest.least(graph),
+            };
+            paths.push(path.0);
+            works.push(work);
+        }
+        let work: f64 = works.iter().sum();
         let ceiling = requests.len() as f64 * workers as f64 * 1e9 / work;
-        let (floor, ceiling_rps) = (
-            Times::from_spans(&mut paths),
-            ceiling.is_finite().then_some(ceiling),
-        );
         Bounds {
             workers,
-            floor,
-            ceiling_rps,
+            floor: Times::from_spans(&mut paths),
+            ceiling_rps: Some(ceiling).filter(|ceiling| ceiling.is_finite()),
             service: None,
         }
     }
 }
 
-/// Policies may have their own costs, and the best of all bounds them.
+/// The fastest executions on any of several devices: policies may have their own costs, and the best of all bounds them.
 pub struct Fastest<'a> {
     devices: Vec<&'a TableCosts>,
-    /// The largest batch of each cell type. The tables' sizes are tried in any case.
+    /// The largest batch of each cell type. The sizes in the cost tables are tried in any case.
     largest: Vec<u32>,
-    /// The most streams of a worker.
+    /// The largest number of streams of a worker.
     streams: u16,
-    /// By cell and input size.
+    /// The results so far for each cell type and input size.
     known: BTreeMap<(CellId, u32), Best>,
 }
 
 impl<'a> Fastest<'a> {
-    /// `streams` is the most streams of a worker that a policy uses.
+    /// `streams` is the largest number of streams of a worker that a policy uses.
     pub fn new(
         devices: impl IntoIterator<Item = &'a TableCosts>,
         largest: Vec<u32>,
@@ -169,7 +174,7 @@ impl<'a> Fastest<'a> {
         let depths = graph.depths();
         let mut order: Vec<u32> = (0..graph.len() as u32).collect();
         order.sort_unstable_by_key(|node| depths[*node as usize]);
-        // The end of each node; until it is reached, that of its latest input.
+        // The end of each node. Until the node is reached, the end of its latest input.
         let mut ends = vec![Nanos::ZERO; graph.len()];
         for node in order {
             let end =
@@ -222,7 +227,7 @@ mod tests {
         let devices: Vec<TableCosts> = tables.iter().map(|rows| device(rows).unwrap()).collect();
         let shapes = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
         let requests = Requests::unfold(shapes, model).unwrap();
-        Bounds::of(
+        Bounds::new(
             &requests,
             &mut Fastest::new(&devices, vec![largest; cells.len()], 1),
             workers,
@@ -260,7 +265,7 @@ mod tests {
             let requests =
                 Requests::unfold(Arc::from(vec!["chain:2".parse().unwrap()]), &Model::Lstm)
                     .unwrap();
-            let of = Bounds::of(&requests, &mut Fastest::new([&device], vec![8], streams), 1);
+            let of = Bounds::new(&requests, &mut Fastest::new([&device], vec![8], streams), 1);
             (of.ceiling_rps.unwrap() * 4e-9 * 100.0).round() / 100.0
         };
         // In batches of 8 a cell takes 2; of a device that it needs whole, in half of the time on two streams, and so on.
@@ -305,7 +310,7 @@ mod tests {
         let times: Vec<Nanos> = (1..=32)
             .map(|batch| Nanos(143_800 * batch + 1_887_400))
             .collect();
-        let service = AffineService::of(&times).unwrap();
+        let service = AffineService::fit(&times).unwrap();
         for (load, bound) in [(0.1, 3.29818), (0.3, 4.22615), (0.5, 5.90187)] {
             assert!((service.mean_at_most(load / 0.1438e-3).unwrap() - bound).abs() < 1e-5);
         }
@@ -313,9 +318,9 @@ mod tests {
         let bent = [&times[..], &[Nanos(8_000_000)]].concat();
         assert_eq!(
             (
-                AffineService::of(&bent),
-                AffineService::of(&[Nanos(3); 9]),
-                AffineService::of(&times[..1])
+                AffineService::fit(&bent),
+                AffineService::fit(&[Nanos(3); 9]),
+                AffineService::fit(&times[..1])
             ),
             (None, None, None)
         );

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// In thousandths, so that ranks are computed in integers. Its name is the prefix of its columns: `p99`, `p999`.
+/// A quantile. Its value is in thousandths, so that ranks are computed in integers; its name is the prefix of its columns:
+/// `p99`, `p999`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Quantile {
@@ -17,7 +18,7 @@ pub enum Quantile {
 }
 
 impl Quantile {
-    /// Ascending.
+    /// All quantiles, ascending.
     pub const ALL: [Quantile; 5] = [
         Quantile::P50,
         Quantile::P90,
@@ -30,21 +31,21 @@ impl Quantile {
         f64::from(self as u16) / 1000.0
     }
 
-    /// Ten expected above the quantile: 10 / (1 - q).
+    /// The number of samples of which ten are expected above the quantile: 10 / (1 - q).
     pub fn samples_needed(self) -> usize {
         10_000usize.div_ceil(1000 - self as usize)
     }
 
-    /// From 1: the smallest number of samples that is at least a fraction q of all.
+    /// The rank of the quantile, from 1: the smallest number of samples that is at least a fraction q of all.
     pub(crate) fn rank(self, samples: usize) -> usize {
         ((samples as u128 * self as u128).div_ceil(1000)).max(1) as usize
     }
 }
 
-/// Exact quantiles by nearest rank. `None` with fewer than [`Quantile::samples_needed`]. Reorders the samples.
+/// Exact quantiles by nearest rank, or `None` with fewer than [`Quantile::samples_needed`]. Reorders the samples.
 ///
 /// # Panics
-/// When the quantiles do not ascend.
+/// The quantiles do not ascend.
 pub fn quantiles<const N: usize>(samples: &mut [u64], wanted: [Quantile; N]) -> [Option<u64>; N] {
     assert!(
         wanted.is_sorted(),
@@ -63,16 +64,20 @@ pub fn quantiles<const N: usize>(samples: &mut [u64], wanted: [Quantile; N]) -> 
     })
 }
 
-/// Sums exactly. `None` without samples.
+/// The mean with an exact sum, or `None` without samples.
 pub fn mean(samples: &[u64]) -> Option<f64> {
     let sum: u128 = samples.iter().map(|&x| u128::from(x)).sum();
-    (!samples.is_empty()).then(|| sum as f64 / samples.len() as f64)
+    if samples.is_empty() {
+        return None;
+    }
+    Some(sum as f64 / samples.len() as f64)
 }
 
+/// An interval around a mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub mean: f64,
-    /// Of the 95 % confidence interval.
+    /// Half the width of the 95 % confidence interval.
     pub half_width: f64,
 }
 
@@ -82,7 +87,7 @@ impl Interval {
     }
 }
 
-/// 95 % confidence, by Student's t. `None` with fewer than two samples.
+/// The 95 % confidence interval by Student's t, or `None` with fewer than two samples.
 pub fn interval(samples: &[f64]) -> Option<Interval> {
     if samples.len() < 2 {
         return None;
@@ -97,7 +102,7 @@ pub fn interval(samples: &[f64]) -> Option<Interval> {
     })
 }
 
-/// The 95 % interval of one more sample: mean ± t · s · √(1 + 1/n). `None` with fewer than two samples.
+/// The 95 % interval of one more sample: mean ± t · s · √(1 + 1/n). It is `None` with fewer than two samples.
 pub fn prediction(samples: &[f64]) -> Option<Interval> {
     // The mean's half-width is t · s · √(1/n).
     let wider = (samples.len() as f64 + 1.0).sqrt();
@@ -107,10 +112,10 @@ pub fn prediction(samples: &[f64]) -> Option<Interval> {
     })
 }
 
-/// The interval of the mean of `a - b`: noise that both share cancels out. `None` with fewer than two pairs.
+/// The interval of the mean of `a - b`, in which noise that both share cancels out. It is `None` with fewer than two pairs.
 ///
 /// # Panics
-/// When the numbers of samples differ.
+/// The numbers of samples differ.
 pub fn paired_difference(a: &[f64], b: &[f64]) -> Option<Interval> {
     assert_eq!(a.len(), b.len(), "paired samples come in pairs");
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();

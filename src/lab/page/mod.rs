@@ -89,7 +89,7 @@ pub fn page(title: &str, lead: &str, sections: &[PageSection]) -> String {
 
 /// The table of a summary below the meaning of its marks, and below more notes.
 pub fn summary(rows: &[SummaryRow], more: &[String]) -> String {
-    let table = ResultTable::of(rows);
+    let table = ResultTable::new(rows);
     let [names, units] = &table.headings;
     let mut headings = Vec::new();
     for (name, unit) in names.iter().zip(units) {

@@ -17,7 +17,7 @@ pub fn name_of(variant: &impl ValueEnum) -> String {
         .to_string()
 }
 
-/// The comment of a variant.
+/// The comment of a variant, or an empty text without one.
 pub fn about(variant: &impl ValueEnum) -> String {
     let value = variant.to_possible_value();
     value
@@ -25,7 +25,7 @@ pub fn about(variant: &impl ValueEnum) -> String {
         .unwrap_or_default()
 }
 
-/// Decides the decimals in files.
+/// The unit of a metric, which decides the number of decimals in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricUnit {
     PerSecond,
@@ -36,9 +36,9 @@ pub enum MetricUnit {
 }
 
 impl MetricUnit {
-    /// Milliseconds down to the nanosecond, rates to the thousandth, fractions to the millionth, and counts without
-    /// decimals unless they are a mean.
-    pub fn written(self, value: f64) -> String {
+    /// A value with the unit's decimals: milliseconds down to the nanosecond, rates to the thousandth, fractions to the
+    /// millionth, and counts without decimals unless they are a mean.
+    pub fn format(self, value: f64) -> String {
         match self {
             MetricUnit::Millis | MetricUnit::Ratio => format!("{value:.6}"),
             MetricUnit::Count if value.fract() == 0.0 => format!("{value:.0}"),
@@ -47,30 +47,30 @@ impl MetricUnit {
     }
 }
 
-/// A missing value is an empty field in files and null in JSON.
+/// The value of a column in a row. A missing value is an empty field in files and null in JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Text(String),
     Truth(Option<bool>),
     Number(Option<f64>, MetricUnit),
-    /// As the user wrote it; in JSON a number where it reads as one.
+    /// A value as the user wrote it. In JSON it is a number where it reads as one.
     Given(Option<String>),
 }
 
 impl Value {
-    /// With the decimals of its unit.
+    /// The value as a field of a CSV file, with the decimals of its unit.
     pub fn to_csv(&self) -> String {
         match self {
             Value::Text(text) => text.clone(),
             Value::Given(text) => text.clone().unwrap_or_default(),
             Value::Truth(truth) => truth.map_or(String::new(), |truth| truth.to_string()),
             Value::Number(number, unit) => {
-                number.map_or(String::new(), |number| unit.written(number))
+                number.map_or(String::new(), |number| unit.format(number))
             }
         }
     }
 
-    /// With all digits; a whole count has no decimal point.
+    /// The value in JSON with all digits. A whole count has no decimal point.
     pub fn to_json(&self) -> Json {
         match self {
             Value::Text(text) => text.as_str().into(),
@@ -87,7 +87,7 @@ impl Value {
     }
 }
 
-/// The name, in files and in JSON, and the value in a row of type `T`.
+/// A column of rows of type `T`: its name in files and in JSON, and its value in a row.
 pub struct Column<'c, T> {
     pub name: Cow<'static, str>,
     value: Box<dyn Fn(&T) -> Value + 'c>,
@@ -140,22 +140,21 @@ impl<'c, T> Column<'c, T> {
     }
 }
 
-/// A column for each swept key of the rows. `of` gives those of one.
+/// A column for each swept key of the rows. `of` gives the keys of a row.
 pub fn swept_columns<'c, T: 'c>(
     rows: &[T],
     of: fn(&T) -> &[Swept],
 ) -> impl Iterator<Item = Column<'c, T>> {
-    let column = move |key: &str| {
+    let keys = sweep_keys::keys(rows.iter().map(of));
+    keys.into_iter().map(move |key| {
         let key = key.to_string();
         Column::given(key.clone(), move |row| {
             sweep_keys::value(of(row), &key).map(String::from)
         })
-    };
-    sweep_keys::keys(rows.iter().map(of))
-        .into_iter()
-        .map(column)
+    })
 }
 
+/// A row as a JSON object with a key for each column.
 pub fn to_object<'a, 'c: 'a, T: 'c>(
     columns: impl IntoIterator<Item = &'a Column<'c, T>>,
     row: &T,
@@ -166,8 +165,8 @@ pub fn to_object<'a, 'c: 'a, T: 'c>(
     entries.collect::<Map<_, _>>().into()
 }
 
-/// One line for each metric: the variant, the column's name, its unit, what stands above it in a terminal's table (nothing
-/// if it is not shown there), and its value in a summary.
+/// Each line defines a metric: the variant, the column's name, its unit, its heading in a terminal's table (empty if it is
+/// not shown there), and its value in a summary.
 macro_rules! metrics {
     ($($metric:ident $name:literal $unit:ident $heading:tt $of:expr;)*) => {
         /// A metric of a run. Its name is its column in `summary.csv` and its key in JSON.
@@ -176,9 +175,9 @@ macro_rules! metrics {
 
         impl Metric {
             pub(super) const EVERY: &[Metric] = &[$(Metric::$metric),*];
-            /// Of every model, in the order of `summary.csv`.
+            /// The metrics of every model, in the order of `summary.csv`.
             pub const ALL: &[Metric] = Metric::EVERY.split_at(Metric::FIRST_OF_TOKENS as usize).0;
-            /// Of language models only.
+            /// The metrics that only language models have.
             pub const OF_TOKENS: &[Metric] = Metric::EVERY.split_at(Metric::FIRST_OF_TOKENS as usize).1;
 
             fn definition(self) -> Definition {
@@ -241,7 +240,7 @@ impl Metric {
         self.definition().name
     }
 
-    /// The metrics of every model, and those of language models.
+    /// All metrics, including those that only language models have.
     pub fn all() -> impl Iterator<Item = Metric> {
         Metric::EVERY.iter().copied()
     }
@@ -262,7 +261,7 @@ impl Metric {
         }
     }
 
-    /// Without the unit: `p99`, `throughput`.
+    /// The name without the unit: `p99`, `throughput`.
     pub fn short_name(self) -> &'static str {
         self.name().trim_end_matches("_ms").trim_end_matches("_rps")
     }
@@ -271,12 +270,12 @@ impl Metric {
         self.definition().unit
     }
 
-    /// What stands above it in a terminal's table: its name and the unit. `None` if it is not shown there.
+    /// The heading in a terminal's table: the name and the unit. `None` if the metric is not shown there.
     pub fn heading(self) -> Option<[&'static str; 2]> {
         self.definition().heading.try_into().ok()
     }
 
-    /// `None` where the run is too short.
+    /// The value in a summary, or `None` if the run is too short for it.
     pub fn of(self, summary: &Summary) -> Option<f64> {
         (self.definition().of)(summary)
     }

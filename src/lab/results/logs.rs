@@ -10,7 +10,7 @@ use crate::core::record::Outcome;
 pub trait LogRow: Serialize + DeserializeOwned {
     const FILE: &str;
     const COLUMNS: &[&str];
-    /// The first of the columns; logs of earlier versions lack the others.
+    /// The number of columns at the start that every log has. Logs of earlier versions lack the others.
     const NEEDED: usize = Self::COLUMNS.len();
 }
 
@@ -32,37 +32,37 @@ macro_rules! logs {
 }
 
 logs! {
-    /// A request, by id. One that never finished has neither start nor finish.
+    /// A request; the rows are in the order of ids. A request that never finished has neither start nor finish.
     RequestLine in "requests.csv" {
         id: RequestId,
         arrival_ns: Nanos,
         start_ns: Option<Nanos>,
         finish_ns: Option<Nanos>,
         ;
-        /// Empty without classes.
+        /// The name of the request's class; empty without classes.
         class: String,
-        /// Of its shape: steps, source steps, nodes or tokens.
+        /// The length of the request's shape: its steps, source steps, nodes or tokens.
         length: Option<u32>,
-        /// 0 in the warm-up, otherwise 1.
+        /// Whether the request counts: 0 in the warm-up, otherwise 1.
         measured: u8,
         outcome: Outcome,
     }
 
-    /// What language models add to a request's row.
+    /// The columns that language models add to a request's row.
     TokenLine in "requests.csv" {
         first_token_ns: Option<Nanos>,
         output: u32,
-        /// Between two of its tokens.
+        /// The longest time between two tokens of the request.
         worst_gap_ns: Nanos,
         preemptions: u32,
     }
 
-    /// A task, in the order of submission.
+    /// A task; the rows are in the order of submission.
     TaskLine in "tasks.csv" {
         task: TaskId,
         worker: WorkerId,
         stream: StreamId,
-        /// The names of its cells, joined by `+`.
+        /// The names of the task's cells, joined by `+`.
         cell: String,
         batch: u32,
         submit_ns: Nanos,
@@ -73,27 +73,27 @@ logs! {
     /// A call of the policy. With the requests, these determine a policy's decisions.
     RoundLine in "rounds.csv" {
         now_ns: Nanos,
-        /// Tasks completed since the call before, joined by `;`, in the order in which the policy learned of them.
+        /// The tasks that completed since the call before, in the order in which the policy learned of them, joined by `;`.
         completed: String,
-        /// Requests that arrived since then.
+        /// The number of requests that arrived since the call before.
         arrived: u32,
     }
 
-    /// A request that failed, in the order in which the requests left.
+    /// A request that failed; the rows are in the order in which the requests left.
     FailureLine in "failures.csv" {
         id: RequestId,
         at_ns: Nanos,
         reason: String,
     }
 
-    /// Executions of a cell type with a batch size.
+    /// The number of executions of a cell type with a batch size.
     BatchLine in "batches.csv" {
         cell: String,
         batch: u64,
         tasks: u64,
     }
 
-    /// By how much a policy exceeds the scenario's first, with the 95 % confidence interval of paired differences.
+    /// The amount by which a policy exceeds the scenario's first, with the 95 % confidence interval of paired differences.
     DifferenceLine in "differences.csv" {
         policy: String,
         against: String,
@@ -106,21 +106,20 @@ logs! {
 
 #[cfg(test)]
 impl RequestLine {
-    /// As in logs of earlier versions: arrival, start and finish.
+    /// The row of a log of an earlier version, which has arrival, start and finish.
     pub fn earlier(
         id: RequestId,
         [arrival, start_ns, finish_ns]: [Option<Nanos>; 3],
     ) -> RequestLine {
-        let (arrival_ns, outcome) = (arrival.expect("it arrived"), Outcome::default());
         RequestLine {
             id,
-            arrival_ns,
+            arrival_ns: arrival.expect("it arrived"),
             start_ns,
             finish_ns,
             class: String::new(),
             length: None,
             measured: 0,
-            outcome,
+            outcome: Outcome::default(),
         }
     }
 }

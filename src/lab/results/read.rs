@@ -10,6 +10,7 @@ use super::logs::LogRow;
 use crate::base::error::{Error, Result};
 use crate::base::shipped::{self, ShippedFile};
 
+/// A CSV file that is read row by row.
 #[derive(Debug)]
 pub struct CsvFile {
     path: PathBuf,
@@ -25,6 +26,7 @@ pub struct CsvTable {
     records: Vec<StringRecord>,
 }
 
+/// A row of a CSV file.
 #[derive(Clone, Copy, Debug)]
 pub struct CsvRow<'a> {
     file: &'a CsvFile,
@@ -61,13 +63,16 @@ impl CsvFile {
         self.names.iter()
     }
 
-    /// `None` after the last. A row must have as many fields as the header.
+    /// The next row, or `None` after the last. A row must have as many fields as the header.
     pub fn read(&mut self) -> Result<Option<CsvRow<'_>>> {
         let more = self
             .reader
             .read_record(&mut self.record)
             .map_err(|cause| broken(&self.path, &cause))?;
-        Ok(more.then_some(CsvRow {
+        if !more {
+            return Ok(None);
+        }
+        Ok(Some(CsvRow {
             file: self,
             record: &self.record,
         }))
@@ -118,17 +123,20 @@ impl<T: LogRow> Log<T> {
         })
     }
 
-    /// `None` if the file does not exist.
+    /// Opens a log, or returns `None` if the file does not exist.
     pub fn open_if_there(path: &Path) -> Result<Option<Log<T>>> {
-        path.is_file().then(|| Log::open(path)).transpose()
+        if !path.is_file() {
+            return Ok(None);
+        }
+        Log::open(path).map(Some)
     }
 
-    /// `None` after the last.
+    /// The next row, or `None` after the last.
     pub fn read(&mut self) -> Result<Option<T>> {
-        self.file.read()?.map(|row| row.typed()).transpose()
+        self.file.read()?.map(|row| row.deserialize()).transpose()
     }
 
-    /// About the row that was read last.
+    /// An error about the row that was read last.
     pub fn error(&self, name: &str, what: &str) -> Error {
         CsvRow {
             file: &self.file,
@@ -143,12 +151,12 @@ impl<'a> CsvRow<'a> {
         self.record.iter()
     }
 
-    /// The error for an unknown column lists those of the file.
+    /// The field in a column. The error for an unknown column lists those of the file.
     pub fn text(&self, name: &str) -> Result<&'a str> {
         Ok(&self.record[self.file.place(name)?])
     }
 
-    /// `None` if the field is empty.
+    /// The number in a column, or `None` if the field is empty.
     pub fn number(&self, name: &str) -> Result<Option<f64>> {
         match self.text(name)? {
             "" => Ok(None),
@@ -159,6 +167,7 @@ impl<'a> CsvRow<'a> {
         }
     }
 
+    /// The whole number in a column.
     pub fn whole(&self, name: &str) -> Result<u64> {
         let text = self.text(name)?;
         text.parse().map_err(|cause: std::num::ParseIntError| {
@@ -166,13 +175,13 @@ impl<'a> CsvRow<'a> {
         })
     }
 
-    /// Names file, line and column.
+    /// An error that names the file, the line and the column.
     pub fn error(&self, name: &str, what: &str) -> Error {
         let line = self.record.position().map_or(0, csv::Position::line);
         Error::at(&self.file.path, format_args!("line {line}: {name}: {what}"))
     }
 
-    fn typed<T: LogRow>(&self) -> Result<T> {
+    fn deserialize<T: LogRow>(&self) -> Result<T> {
         let names = &self.file.names;
         self.record.deserialize(Some(names)).map_err(|cause| {
             let csv::ErrorKind::Deserialize { err, .. } = cause.kind() else {

@@ -13,14 +13,15 @@ use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::core::summary::bounds::Bounds;
 
+/// The files of a results folder.
 #[derive(Debug)]
 pub struct SavedResults {
     pub path: PathBuf,
-    /// `None` of a search.
+    /// The rows of the summary, or `None` if the folder has the results of a search.
     summary: Option<CsvTable>,
-    /// The rows by class, if requests have classes.
+    /// The rows of each class, if requests have classes.
     classes: Option<CsvTable>,
-    /// The columns of swept keys.
+    /// The names of the columns that hold swept keys.
     pub swept: Vec<String>,
 }
 
@@ -29,7 +30,7 @@ impl SavedResults {
         SavedResults::open_or(path, &[])
     }
 
-    /// One of these files may be there instead of a summary.
+    /// Opens a folder that has a summary or, instead of it, one of these files.
     pub fn open_or(path: &Path, others: &[&str]) -> Result<SavedResults> {
         let file = within(path, &["summary.csv"])?;
         if !file.is_file() {
@@ -47,25 +48,25 @@ impl SavedResults {
             ));
         }
         let summary = CsvTable::read(&file)?;
-        summary
-            .rows()
-            .try_for_each(|row| row.text("policy").map(drop))?;
+        for row in summary.rows() {
+            row.text("policy")?;
+        }
         let classes = within(path, &["classes.csv"])?;
-        let classes = classes
-            .is_file()
-            .then(|| CsvTable::read(&classes))
-            .transpose()?;
-        classes
-            .iter()
-            .flat_map(CsvTable::rows)
-            .try_for_each(|row| row.text("policy").map(drop))?;
+        let classes = if classes.is_file() {
+            Some(CsvTable::read(&classes)?)
+        } else {
+            None
+        };
+        for row in classes.iter().flat_map(CsvTable::rows) {
+            row.text("policy")?;
+        }
         let mut saved = SavedResults {
             path: path.to_path_buf(),
             summary: Some(summary),
             classes,
             swept: Vec::new(),
         };
-        // A summary alone, without its settings, is of no sweep. Each swept key concerns a policy of the first scenario.
+        // A summary without settings has no swept keys. Each swept key concerns a policy of the first scenario.
         let settings = saved.settings().unwrap_or_default();
         let policies = settings
             .pointer("/scenario/policy")
@@ -76,23 +77,28 @@ impl SavedResults {
             .filter_map(|policy| policy["swept"].as_array())
             .flatten()
             .collect();
-        let is_swept = |name: &&str| pairs.iter().any(|pair| pair[0] == *name);
         let names = saved
             .summary
             .iter()
             .flat_map(|summary| summary.file.names());
-        saved.swept = names.filter(is_swept).map(String::from).collect();
+        saved.swept = names
+            .filter(|name| pairs.iter().any(|pair| pair[0] == *name))
+            .map(String::from)
+            .collect();
         Ok(saved)
     }
 
     /// The swept keys of a row.
     pub fn swept_of(&self, row: CsvRow<'_>) -> Result<Vec<Swept>> {
-        let values = self
-            .swept
-            .iter()
-            .map(|key| Ok((key.clone(), row.text(key)?.to_string())));
-        let concern = |pair: &Result<Swept>| !matches!(pair, Ok((_, value)) if value.is_empty());
-        values.filter(concern).collect()
+        let mut swept = Vec::new();
+        for key in &self.swept {
+            // A key of another policy has no value.
+            let value = row.text(key)?;
+            if !value.is_empty() {
+                swept.push((key.clone(), value.to_string()));
+            }
+        }
+        Ok(swept)
     }
 
     /// The name of the folder of a row's point.
@@ -113,22 +119,22 @@ impl SavedResults {
         self.summary.is_some()
     }
 
-    /// A file of a policy at a place.
+    /// A file in the folder of a policy's point.
     pub fn file(&self, policy: &str, place: &str, name: &str) -> Result<PathBuf> {
         within(&self.path, &[&folder_name(policy), place, name])
     }
 
-    /// `None` if it was not written.
+    /// Opens a log of a policy's point, or returns `None` if it was not written.
     pub fn log<T: LogRow>(&self, policy: &str, place: &str) -> Result<Option<Log<T>>> {
         Log::open_if_there(&self.file(policy, place, T::FILE)?)
     }
 
-    /// `run.json`: the scenario and what determined its results.
+    /// The contents of `run.json`: the scenario and what determined its results.
     pub fn settings(&self) -> Result<Value> {
         read_json(&within(&self.path, &["run.json"])?)
     }
 
-    /// `None` for runs on a real device.
+    /// The contents of `bounds.json`, or `None` for runs on a real device.
     pub fn bounds(&self) -> Result<Option<Bounds>> {
         let path = within(&self.path, &["bounds.json"])?;
         let Ok(text) = fs::read_to_string(&path) else {
@@ -139,7 +145,8 @@ impl SavedResults {
     }
 }
 
-/// A file in a results folder. Fails if it or a folder in between is a link: a stranger's folder may have one to any file.
+/// The path of a file in a results folder. Fails if it or a folder in between is a link, which could point to any file in a
+/// folder from elsewhere.
 pub fn within(folder: &Path, parts: &[&str]) -> Result<PathBuf> {
     let mut path = folder.to_path_buf();
     for part in parts {
@@ -160,7 +167,7 @@ pub fn read_json(path: &Path) -> Result<Value> {
         .map_err(|cause| Error::at(path, format_args!("is not JSON: {cause}")))
 }
 
-/// For a user who named the parent folder of results.
+/// The end of an error for a user who named a folder without results, perhaps the parent of results.
 fn scenarios_below(path: &Path) -> String {
     let entries = fs::read_dir(path)
         .into_iter()
@@ -185,7 +192,7 @@ fn scenarios_below(path: &Path) -> String {
     }
 }
 
-/// A row of a summary.
+/// The fields of a row of a summary.
 impl<'a> CsvRow<'a> {
     pub fn policy(&self) -> &'a str {
         self.text("policy")
@@ -196,18 +203,18 @@ impl<'a> CsvRow<'a> {
         self.text("point")
     }
 
-    /// `None` if the field is empty, such as a quantile of too few samples.
+    /// The value of a metric, or `None` if the field is empty, such as a quantile of too few samples.
     pub fn metric(&self, metric: Metric) -> Result<Option<f64>> {
         self.number(metric.name())
     }
 
-    /// Earlier summaries lack columns.
+    /// The value of a metric, or `None` if the field is empty or the summary, of an earlier version, lacks the column.
     pub fn metric_if_known(&self, metric: Metric) -> Result<Option<f64>> {
         self.text(metric.name())
             .map_or(Ok(None), |_| self.metric(metric))
     }
 
-    /// The ends of the 95 % interval over replications; `None` without replications.
+    /// The ends of the 95 % interval over replications, or `None` without replications.
     pub fn interval(&self, metric: Metric) -> Result<Option<[f64; 2]>> {
         let column = format!("{}_ci", metric.name());
         let half = self
@@ -218,13 +225,13 @@ impl<'a> CsvRow<'a> {
             .map(|(half, middle)| [middle - half, middle + half]))
     }
 
-    /// Runs behind the row; 1 in earlier summaries.
+    /// The number of runs that the row combines; 1 in summaries of earlier versions.
     pub fn replications(&self) -> Result<u64> {
         self.text("replications")
             .map_or(Ok(1), |_| self.whole("replications"))
     }
 
-    /// Whether requests were handed over in time; simulated ones always are.
+    /// Whether requests were handed over in time, as they always are in a simulation.
     pub fn is_valid(&self) -> Result<bool> {
         match self.text("valid") {
             Ok("true" | "") | Err(_) => Ok(true),
@@ -235,7 +242,7 @@ impl<'a> CsvRow<'a> {
         }
     }
 
-    /// `None` for points without a rate and for closed loops, whose rate depends on the system.
+    /// The offered rate, or `None` for points without a rate and for closed loops, whose rate depends on the system.
     pub fn rate(&self) -> Result<Option<f64>> {
         let closed = self
             .point()
@@ -243,21 +250,21 @@ impl<'a> CsvRow<'a> {
         Ok(self.metric(Metric::Offered)?.filter(|_| !closed))
     }
 
-    /// Whether requests were turned away.
+    /// Whether requests were rejected.
     pub fn rejects(&self) -> Result<bool> {
         Ok(self
             .metric_if_known(Metric::Rejected)?
             .is_some_and(|requests| requests > 0.0))
     }
 
-    /// Requests that the metrics leave out.
+    /// The requests that the metrics leave out.
     pub fn warmup(&self) -> Result<u64> {
         Ok(self
             .metric_if_known(Metric::Warmup)?
             .map_or(0, |requests| requests.round() as u64))
     }
 
-    /// Summaries without the column: less than 95 % of the offered rate was delivered.
+    /// Whether the system did not keep up. Without the column, it did not if it served less than 95 % of the offered rate.
     pub fn saturated(&self) -> Result<bool> {
         match self.text("saturated") {
             Ok("true") => Ok(true),
@@ -267,10 +274,8 @@ impl<'a> CsvRow<'a> {
                 &format!("\"{other}\" is neither true nor false"),
             )),
             Err(_) => {
-                let (offered, served) = (
-                    self.metric(Metric::Offered)?,
-                    self.metric(Metric::Throughput)?,
-                );
+                let offered = self.metric(Metric::Offered)?;
+                let served = self.metric(Metric::Throughput)?;
                 Ok(offered
                     .zip(served)
                     .is_some_and(|(offered, served)| served < 0.95 * offered))

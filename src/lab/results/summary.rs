@@ -9,54 +9,53 @@ use crate::core::summary::Summary;
 use crate::core::summary::stats::{Interval, interval, paired_difference};
 use crate::core::summary::validity::Lateness;
 
-/// One policy at one point.
+/// The replications of one policy at one point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SummaryRow {
     pub policy: String,
-    /// The keys of a sweep that concern it.
+    /// The keys of a sweep that concern the policy.
     pub swept: Vec<Swept>,
     pub backend: String,
     /// The point's name: the rate, `trace`, `offline`, …
     pub point: String,
-    /// Empty for all requests.
+    /// The class of the requests; empty for all requests.
     pub class: String,
-    /// In the order of their seeds.
+    /// The replications in the order of their seeds.
     pub runs: Vec<Summary>,
 }
 
-/// A metric over the replications.
+/// The mean of a metric over the replications.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MetricEstimate {
-    /// `None` unless every replication has a value: a mean over the others would be biased.
+    /// The mean, or `None` unless every replication has a value: a mean over the others would be biased.
     pub value: Option<f64>,
-    /// Of the 95 % confidence interval; `None` with a single replication.
+    /// The half-width of the 95 % confidence interval, or `None` with a single replication.
     pub half_width: Option<f64>,
 }
 
 impl SummaryRow {
-    /// The policy and the swept keys.
+    /// The policy's name with its swept keys.
     pub fn name(&self) -> String {
         sweep_keys::label(&self.policy, &self.swept)
     }
 
-    /// Whether both have the same requests: the same load, and equal swept keys besides those of policies.
+    /// Whether both rows have the same requests: the same load, and equal swept keys apart from those of policies.
     pub fn has_same_requests(&self, other: &SummaryRow) -> bool {
-        let common = |row: &SummaryRow| {
-            row.swept
-                .iter()
-                .filter(|(key, _)| !sweep_keys::is_of_policy(key))
-                .cloned()
-                .collect()
-        };
-        let [own, others]: [Vec<Swept>; 2] = [self, other].map(common);
-        self.point == other.point && own == others
+        self.point == other.point && self.common_keys().eq(other.common_keys())
+    }
+
+    /// The swept keys that are not those of a policy.
+    fn common_keys(&self) -> impl Iterator<Item = &Swept> {
+        self.swept
+            .iter()
+            .filter(|(key, _)| !sweep_keys::is_of_policy(key))
     }
 
     pub fn estimate(&self, metric: Metric) -> MetricEstimate {
         self.estimate_by(|run| metric.of(run))
     }
 
-    /// Of any figure.
+    /// The mean of any value of the summaries.
     pub fn estimate_by(&self, of: impl Fn(&Summary) -> Option<f64>) -> MetricEstimate {
         let Some(values) = self.values(of) else {
             return MetricEstimate::default();
@@ -77,23 +76,23 @@ impl SummaryRow {
     /// # Panics
     /// When the numbers of replications differ.
     pub fn difference(&self, other: &SummaryRow, metric: Metric) -> Option<Interval> {
-        let of = |run: &Summary| metric.of(run);
-        paired_difference(&self.values(of)?, &other.values(of)?)
+        let own = self.values(|run| metric.of(run))?;
+        let others = other.values(|run| metric.of(run))?;
+        paired_difference(&own, &others)
     }
 
-    /// Yes if any replication says so, no if all say no.
+    /// Whether the system did not keep up: true if this holds for any replication, false if it does not hold for all.
     pub fn saturated(&self) -> Option<bool> {
-        let any = self.runs.iter().any(|run| run.saturated == Some(true));
-        let none =
-            !self.runs.is_empty() && self.runs.iter().all(|run| run.saturated == Some(false));
-        if any {
-            Some(true)
-        } else {
-            none.then_some(false)
+        if self.runs.iter().any(|run| run.saturated == Some(true)) {
+            return Some(true);
         }
+        if self.runs.is_empty() || self.runs.iter().any(|run| run.saturated.is_none()) {
+            return None;
+        }
+        Some(false)
     }
 
-    /// Whether it is of a language model.
+    /// Whether the model is a language model.
     pub fn has_tokens(&self) -> bool {
         self.runs.iter().any(|run| run.tokens.is_some())
     }
@@ -105,17 +104,23 @@ impl SummaryRow {
 
     /// A row for each class of requests, in the order of the scenario's classes, or of their first requests in the trace.
     pub fn classes(&self) -> Vec<SummaryRow> {
-        let classes = self.runs.first().map_or(&[][..], |run| &run.classes);
-        let one = |(place, (class, _)): (usize, &(String, Summary))| SummaryRow {
-            class: class.clone(),
-            runs: self
+        let Some(first) = self.runs.first() else {
+            return Vec::new();
+        };
+        let mut rows = Vec::with_capacity(first.classes.len());
+        for (place, (class, _)) in first.classes.iter().enumerate() {
+            let runs = self
                 .runs
                 .iter()
                 .filter_map(|run| Some(run.classes.get(place)?.1.clone()))
-                .collect(),
-            ..self.clone()
-        };
-        classes.iter().enumerate().map(one).collect()
+                .collect();
+            rows.push(SummaryRow {
+                class: class.clone(),
+                runs,
+                ..self.clone()
+            });
+        }
+        rows
     }
 
     /// The share of the requests that were served within the objective.
@@ -123,7 +128,7 @@ impl SummaryRow {
         self.estimate_by(|run| run.within_slo)
     }
 
-    /// Means; empty unless every replication has them.
+    /// The mean utilization of each worker; empty unless every replication has it.
     pub fn worker_utilization(&self) -> Vec<f64> {
         let workers = self
             .runs
@@ -131,23 +136,20 @@ impl SummaryRow {
             .map(|run| run.worker_utilization.len())
             .min()
             .unwrap_or(0);
-        let mean = |w: usize| {
-            self.runs
-                .iter()
-                .map(|run| run.worker_utilization[w])
-                .sum::<f64>()
-        };
-        (0..workers)
-            .map(|w| mean(w) / self.runs.len() as f64)
-            .collect()
+        let mut means = Vec::with_capacity(workers);
+        for worker in 0..workers {
+            let values = self.runs.iter().map(|run| run.worker_utilization[worker]);
+            means.push(values.sum::<f64>() / self.runs.len() as f64);
+        }
+        means
     }
 
-    /// `None` unless all replications measured it.
+    /// The lateness of the load generator, or `None` unless all replications measured it.
     pub fn lateness(&self) -> Option<Lateness> {
         Lateness::over(&self.values(|run| run.lateness)?)
     }
 
-    /// `None` unless all replications have it.
+    /// A value of each replication, or `None` unless all replications have it.
     fn values<V>(&self, of: impl Fn(&Summary) -> Option<V>) -> Option<Vec<V>> {
         self.runs.iter().map(of).collect()
     }
@@ -166,8 +168,9 @@ fn half_width(&metric: &Metric) -> Column<'static, SummaryRow> {
     })
 }
 
-/// The columns about the load generator are there if any row ran on a real clock, half-widths if any has several
-/// replications. Swept keys come last. Rows of classes lack the metrics that need tasks or workers.
+/// The columns of `summary.csv`, or those of `classes.csv`, which lack the metrics that need tasks or workers. There are
+/// columns about the load generator if a row ran on a real clock, and half-widths if a row has several replications. Swept
+/// keys come last.
 pub fn columns(rows: &[SummaryRow], of_classes: bool) -> Vec<Column<'static, SummaryRow>> {
     use Metric::{ComputeP90, Max, MeanBatch, Padding, QueueP90, Utilization};
     let others = [MeanBatch, Padding, Utilization, Max, QueueP90, ComputeP90];

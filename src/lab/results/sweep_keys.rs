@@ -8,7 +8,7 @@ use crate::base::units::Nanos;
 /// A key in full, such as `policy.BatchMaker.max_batch`, and its value.
 pub type Swept = (String, String);
 
-/// The folder of a point within its policy's: the load, then the swept keys.
+/// The name of a point's folder within its policy's: the load, then the swept keys.
 pub fn point_folder(load: &str, swept: &[Swept]) -> String {
     let keys: String = swept
         .iter()
@@ -17,7 +17,7 @@ pub fn point_folder(load: &str, swept: &[Swept]) -> String {
     folder_name(&format!("{load}{keys}"))
 }
 
-/// The policy and the swept keys: `BatchMaker, device.workers=2, max_batch=64`.
+/// The name of a policy with its swept keys: `BatchMaker, device.workers=2, max_batch=64`.
 pub fn label(policy: &str, swept: &[Swept]) -> String {
     let keys: String = swept
         .iter()
@@ -26,20 +26,20 @@ pub fn label(policy: &str, swept: &[Swept]) -> String {
     format!("{policy}{keys}")
 }
 
-/// Whether it is a key of a policy, which concerns no other.
+/// Whether a key belongs to a policy, so that it does not concern the others.
 pub fn is_of_policy(key: &str) -> bool {
     key.starts_with("policy.")
 }
 
-/// The keys of rows, each once.
+/// The keys of these rows, each once: those of the scenario before those of policies.
 pub fn keys<'r>(rows: impl IntoIterator<Item = &'r [Swept]>) -> Vec<&'r str> {
     let mut keys = distinct(rows.into_iter().flatten().map(|(key, _)| key.as_str()));
-    // So those of a row stand in the row's order, whatever the first row has.
+    // The keys of each row keep the row's order, whatever the first row has.
     keys.sort_by_key(|key| is_of_policy(key));
     keys
 }
 
-/// Each once, in the order of the first.
+/// The different values, in the order of their first occurrences.
 pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
     for value in values {
@@ -50,7 +50,7 @@ pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     seen
 }
 
-/// Without the policy, whose label stands beside it.
+/// A key without its policy, whose label is shown next to it.
 pub fn short_key(key: &str) -> &str {
     let Some(rest) = key.strip_prefix("policy.") else {
         return key;
@@ -60,7 +60,7 @@ pub fn short_key(key: &str) -> &str {
     parts.map_or(key, |(_, after)| after)
 }
 
-/// Of a key in full or without its policy.
+/// The value of a key, which is given in full or without its policy.
 pub fn value<'a>(swept: &'a [Swept], key: &str) -> Option<&'a str> {
     swept
         .iter()
@@ -68,7 +68,7 @@ pub fn value<'a>(swept: &'a [Swept], key: &str) -> Option<&'a str> {
         .map(|(_, value)| value.as_str())
 }
 
-/// A number, or a time in ms.
+/// The value of a key as a number, or as a time in ms.
 pub fn number(value: &str) -> Option<f64> {
     let number = value
         .parse()
@@ -77,7 +77,7 @@ pub fn number(value: &str) -> Option<f64> {
     number.filter(|number: &f64| number.is_finite())
 }
 
-/// Numbers by size, then other texts as they are.
+/// The order of two values of a key: numbers by size, then other texts in their present order.
 pub fn order(a: &str, b: &str) -> Ordering {
     match (number(a), number(b)) {
         (Some(a), Some(b)) => a.total_cmp(&b),

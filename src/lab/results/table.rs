@@ -13,31 +13,30 @@ use crate::core::summary::stats::Quantile;
 const SATURATED: &str =
     "* saturated: more arrived than could be served; latencies grow with the run";
 const UNKNOWN: &str = "? the run is too short to tell whether it is saturated";
-const ABOVE: &str = "+ above the offered rate: requests of the warm-up were served in the measured time, or more came than \
-    the rate says";
+const ABOVE: &str = "+ above the offered rate: requests of the warm-up were served in the measured time, or more \
+    requests arrived than the nominal rate";
 const INVALID: &str = "! not valid: requests were handed over so late that the latencies are not those of an open loop";
 const REPLICATED: &str = "± half the width of the 95 % confidence interval over the replications, in percent of the figure";
-/// As a share of the offered rate; less is the chance of the arrivals.
+/// The ratio of throughput to offered rate above which a note is shown; a smaller one is due to random arrivals.
 const CLEARLY_ABOVE: f64 = 1.005;
 
-/// What is left out first where the table is wider than the terminal.
+/// The columns that are left out first if the table is wider than the terminal.
 const LESS: [&str; 6] = ["queue p99", "p90", "pad", "busy", "batch", "goodput"];
 
-/// In characters; longer names are cut.
+/// The width of a name in characters; longer names are cut.
 const NAME_WIDTH: usize = 20;
 
-/// A quantile with too few samples shows the number that it needs (`n<1000`), a missing figure `-`, and a saturated or
-/// invalid row has a mark. Replicated figures show 95 % half-widths as a share of the metric, except the last three,
-/// which hardly vary.
-/// A second table has the classes, if there are any.
+/// The results as text. A quantile with too few samples shows the number that it needs (`n<1000`), a missing figure `-`,
+/// and a saturated or invalid row has a mark. Replicated figures show 95 % half-widths as a share of the metric, except the
+/// last three, which hardly vary. A second table has the classes, if there are any.
 pub fn table(rows: &[SummaryRow], width: Option<usize>) -> String {
     let classes = ResultTable::of_classes(rows)
-        .map_or(String::new(), |table| format!("\n{}", within(table, width)));
-    within(ResultTable::of(rows), width) + &classes
+        .map_or(String::new(), |table| format!("\n{}", fit(table, width)));
+    fit(ResultTable::new(rows), width) + &classes
 }
 
-/// As text, in the columns of a terminal.
-fn within(table: ResultTable, width: Option<usize>) -> String {
+/// The text of a table that fits a terminal of this width.
+fn fit(table: ResultTable, width: Option<usize>) -> String {
     let ResultTable {
         headings,
         lines,
@@ -69,20 +68,21 @@ fn within(table: ResultTable, width: Option<usize>) -> String {
     text
 }
 
-/// The cells of the table, with whole names, and what its marks mean.
+/// The cells of a table, with whole names, and the notes on its marks.
 pub struct ResultTable {
-    /// Names above units.
+    /// The names of the columns, and their units below.
     pub headings: [Vec<String>; 2],
     pub lines: Vec<Vec<String>>,
     pub notes: Vec<String>,
 }
 
 impl ResultTable {
-    pub fn of(rows: &[SummaryRow]) -> ResultTable {
+    pub fn new(rows: &[SummaryRow]) -> ResultTable {
         let swept = short_keys(rows);
         let any = |is: &dyn Fn(&SummaryRow) -> bool| rows.iter().any(is);
         let with_goodput = any(&|row| row.estimate(Metric::Goodput).value.is_some());
-        let (with_rejected, with_tokens) = (any(&rejects), any(&SummaryRow::has_tokens));
+        let with_rejected = any(&rejects);
+        let with_tokens = any(&SummaryRow::has_tokens);
         let shown = |metric: &Metric| match metric {
             Metric::Goodput => with_goodput,
             Metric::Rejected => with_rejected,
@@ -128,7 +128,7 @@ impl ResultTable {
         }
     }
 
-    /// A line for each class of each row.
+    /// The table with a line for each class of each row, or `None` without classes.
     fn of_classes(rows: &[SummaryRow]) -> Option<ResultTable> {
         let swept = short_keys(rows);
         let with_rejected = rows.iter().any(rejects);
@@ -178,7 +178,10 @@ impl ResultTable {
             vec![note]
         };
         let headings = headings(&swept, names.into_iter().chain(rejected));
-        (!lines.is_empty()).then_some(ResultTable {
+        if lines.is_empty() {
+            return None;
+        }
+        Some(ResultTable {
             headings,
             lines,
             notes,
@@ -194,7 +197,7 @@ fn short_keys(rows: &[SummaryRow]) -> Vec<&str> {
     )
 }
 
-/// Of the columns behind the policy, the swept keys and the load.
+/// The headings of the policy, the swept keys, the load and these columns.
 fn headings<'a>(
     swept: &[&'a str],
     columns: impl Iterator<Item = [&'a str; 2]>,
@@ -213,7 +216,7 @@ fn rejects(row: &SummaryRow) -> bool {
     row.runs.iter().any(|run| run.rejected > 0)
 }
 
-/// Its queues grow as long as requests come: it is saturated and turns none away.
+/// Whether queues grow as long as requests arrive: the row is saturated and rejects no request.
 fn grows(row: &SummaryRow) -> bool {
     row.saturated() == Some(true) && !rejects(row)
 }
@@ -222,7 +225,7 @@ fn is_invalid(row: &SummaryRow) -> bool {
     row.lateness().is_some_and(|late| late.valid == Some(false))
 }
 
-/// `None` in a closed loop, which offers as much as it is served.
+/// The offered rate, or `None` in a closed loop, whose rate is that of the answers.
 fn offered(row: &SummaryRow) -> Option<f64> {
     row.estimate(Metric::Offered)
         .value
@@ -236,7 +239,7 @@ fn is_above(row: &SummaryRow) -> bool {
         .is_some_and(|(offered, throughput)| throughput > CLEARLY_ABOVE * offered)
 }
 
-/// What the mark of its throughput means.
+/// The note on the mark of a row's throughput.
 fn note_of(row: &SummaryRow) -> Option<&'static str> {
     match row.saturated() {
         Some(true) => Some(SATURATED),
@@ -246,7 +249,7 @@ fn note_of(row: &SummaryRow) -> Option<&'static str> {
     }
 }
 
-/// The policy, the swept keys and the load.
+/// The first cells of a row: the policy, the swept keys and the load.
 fn head(row: &SummaryRow, swept: &[&str]) -> Vec<String> {
     let mark = if is_invalid(row) { &INVALID[..1] } else { "" };
     let offered = offered(row).map_or_else(|| row.point.clone(), significant);
@@ -325,7 +328,7 @@ pub fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// In percent; empty where the value is zero.
+/// A half-width in percent of the value; empty if the value is zero.
 fn relative(half_width: f64, value: f64) -> String {
     match 100.0 * half_width / value {
         percent if percent < 10.0 => format!("±{percent:.1}%"),
@@ -335,7 +338,7 @@ fn relative(half_width: f64, value: f64) -> String {
     }
 }
 
-/// In at most `width` characters.
+/// A name that is cut to at most `width` characters.
 pub fn shortened(name: &str, width: usize) -> String {
     if name.chars().count() <= width {
         return name.into();
@@ -343,7 +346,7 @@ pub fn shortened(name: &str, width: usize) -> String {
     name.chars().take(width - 1).chain(['…']).collect()
 }
 
-/// `2`, `5-7`, of ascending numbers.
+/// Ascending numbers as ranges, such as `2`, `5-7`.
 pub fn ranges(numbers: &[u32]) -> Vec<String> {
     let range = |run: &[u32]| match run {
         [first, .., last] => format!("{first}-{last}"),
@@ -352,10 +355,10 @@ pub fn ranges(numbers: &[u32]) -> Vec<String> {
     numbers.chunk_by(|a, b| a + 1 == *b).map(range).collect()
 }
 
-/// A column's heading, and its cell in a row.
+/// The heading of a column, and the function that gives its cell in a row.
 pub type Heading<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);
 
-/// A line of headings, then a line for each row.
+/// A table with a line of headings, then a line for each row.
 pub fn tabulate<T>(rows: &[T], columns: &[Heading<'_, T>]) -> String {
     let headings = columns
         .iter()
@@ -369,7 +372,7 @@ pub fn tabulate<T>(rows: &[T], columns: &[Heading<'_, T>]) -> String {
     )
 }
 
-/// The first column is aligned left, the others right.
+/// Lines with aligned columns: the first column to the left, the others to the right.
 pub fn aligned(lines: &[Vec<String>]) -> String {
     let width = |column: usize| {
         lines

@@ -47,7 +47,7 @@ pub fn write_timeline(path: &Path, record: &FullRecord, cells: &[CellType]) -> R
 struct Timeline<'a> {
     record: &'a FullRecord,
     cells: &'a [CellType],
-    /// In order; a worker without tasks has its first stream.
+    /// The streams that ran tasks, in order. A worker without tasks has its first stream.
     tracks: Vec<(WorkerId, StreamId)>,
     stays: Vec<Stay>,
 }
@@ -69,19 +69,20 @@ fn tracks(record: &FullRecord) -> Vec<(WorkerId, StreamId)> {
         .collect()
 }
 
-/// On a row where it overlaps no other.
+/// The time of a request in the system, on a row of the timeline where it overlaps no other request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stay {
     request: usize,
     row: usize,
     arrival: Nanos,
     start: Option<Nanos>,
-    /// The end of the run if it never left.
+    /// When the request left, or the end of the run if it never did.
     end: Nanos,
     outcome: &'static str,
 }
 
-/// In the order of arrival, each on the first free row: as many rows as requests at the peak.
+/// The requests in the order of arrival, each on the first free row. There are as many rows as requests in the system at
+/// the peak.
 fn stays(record: &FullRecord) -> Vec<Stay> {
     let departures = record.departures();
     let mut stays: Vec<Stay> = (0..record.arrival.len())
@@ -199,7 +200,7 @@ impl Timeline<'_> {
         Ok(())
     }
 
-    /// Both ends are at the same instant.
+    /// Draws an arrow from each request's start to its first task. Both ends are at the same instant.
     fn draw_arrows(&self, events: &mut Events<'_>) -> io::Result<()> {
         let tasks = &self.record.execution.tasks;
         for stay in &self.stays {
@@ -223,7 +224,7 @@ impl Timeline<'_> {
         Ok(())
     }
 
-    /// Requests in the system and waiting requests, at each change.
+    /// Draws the numbers of requests in the system and of waiting requests, at each change.
     fn draw_counters(&self, events: &mut Events<'_>) -> io::Result<()> {
         const COUNTERS: [&str; 2] = ["requests in the system", "requests waiting"];
         let mut changes: Vec<(Nanos, usize, i64)> = Vec::with_capacity(4 * self.stays.len());
@@ -256,14 +257,14 @@ impl Timeline<'_> {
     }
 }
 
-/// One event on a line.
+/// The events of a trace as they are written, each on a line.
 struct Events<'a> {
     out: &'a mut dyn Write,
     separator: &'static str,
 }
 
 impl Events<'_> {
-    /// `fields` are those of its object.
+    /// Writes an event whose object has these fields.
     fn push(&mut self, fields: fmt::Arguments<'_>) -> io::Result<()> {
         write!(
             self.out,
@@ -272,7 +273,8 @@ impl Events<'_> {
         )
     }
 
-    /// `what` is `process` or `thread`, `which` its fields, and `place` its place among the others.
+    /// Names a process or thread: `what` is `process` or `thread`, `which` has its fields, and `place` is its place among the
+    /// others.
     fn name(
         &mut self,
         what: &str,

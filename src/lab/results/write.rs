@@ -162,6 +162,7 @@ pub fn write_batches(path: &Path, execution: &Execution, cells: &[CellType]) -> 
     write_whole(path, |out| write_lines(out, BatchLine::COLUMNS, lines))
 }
 
+/// The metrics of `differences.csv`.
 const COMPARED: [Metric; 7] = [
     Metric::Throughput,
     Metric::Goodput,
@@ -172,20 +173,22 @@ const COMPARED: [Metric; 7] = [
     Metric::QueueP99,
 ];
 
-/// Writes `differences.csv`: every other policy beside the scenario's first at each point. Writes no file without
-/// replications or a second policy.
+/// Writes `differences.csv`: the comparison of every other policy with the scenario's first at each point. Writes no file
+/// without replications or a second policy.
 pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
-    let (mut lines, mut pairs) = (Vec::new(), 0);
+    let mut lines = Vec::new();
+    let mut pairs = 0;
     for row in rows.iter().filter(|row| row.runs.len() > 1) {
-        let first =
-            |other: &&SummaryRow| other.policy == rows[0].policy && other.has_same_requests(row);
+        let first_policy = &rows[0].policy;
         let Some(against) = rows
             .iter()
-            .find(first)
-            .filter(|against| !std::ptr::eq(*against, row))
+            .find(|other| other.policy == *first_policy && other.has_same_requests(row))
         else {
             continue;
         };
+        if std::ptr::eq(against, row) {
+            continue;
+        }
         pairs += 1;
         for metric in COMPARED {
             let Some(interval) = row.difference(against, metric) else {
@@ -196,8 +199,8 @@ pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
                 against: against.name(),
                 point: row.point.clone(),
                 figure: metric.name().into(),
-                difference: metric.unit().written(interval.mean),
-                difference_ci: metric.unit().written(interval.half_width),
+                difference: metric.unit().format(interval.mean),
+                difference_ci: metric.unit().format(interval.half_width),
             });
         }
     }
@@ -223,7 +226,7 @@ pub fn write_classes(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     }
 }
 
-/// A table with a row for each `T`.
+/// Writes a CSV file with a row for each `T`.
 pub fn write_columns<T>(path: &Path, columns: &[Column<'_, T>], rows: &[T]) -> Result<()> {
     write_whole(path, |out| {
         let mut table = csv::Writer::from_writer(out);
@@ -235,6 +238,7 @@ pub fn write_columns<T>(path: &Path, columns: &[Column<'_, T>], rows: &[T]) -> R
     })
 }
 
+/// Writes a log: a header with these columns, then the rows.
 fn write_lines(
     out: &mut dyn Write,
     columns: &[&str],
@@ -248,7 +252,7 @@ fn write_lines(
     table.flush()
 }
 
-/// The names, joined by `+`.
+/// The names of cell types, joined by `+`.
 pub(crate) fn joined_names(cells: &[CellId], types: &[CellType]) -> String {
     cells
         .iter()

@@ -27,7 +27,7 @@ impl Target {
         let requests = inputs.sample()?;
         let (largest, streams) = largest_batches(inputs, &requests);
         let mut fastest = Fastest::new(costs, largest, streams);
-        let bounds = Bounds::of(&requests, &mut fastest, inputs.workers());
+        let bounds = Bounds::new(&requests, &mut fastest, inputs.workers());
         Ok(Some(Bounds {
             service: affine_service(costs, inputs, &requests),
             ..bounds
@@ -75,7 +75,7 @@ fn affine_service(
             Some(Batches::Requests(largest)) => largest.min(LARGEST_ON_LINE),
             _ => LARGEST_ON_LINE,
         };
-        let service = AffineService::of(&batch_times(costs, &requests.graphs[0], largest))?;
+        let service = AffineService::fit(&batch_times(costs, &requests.graphs[0], largest))?;
         if found.is_some_and(|other| other != service) {
             return None;
         }
