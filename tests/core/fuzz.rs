@@ -323,9 +323,7 @@ fn results() {
             fs::read(point.join(name)).unwrap_or_else(|_| b"id,at_ns,reason\n3,7,lost\n".to_vec());
         fuzz(name, std::slice::from_ref(&whole), |bytes| {
             fs::write(point.join(name), bytes).unwrap();
-            drop(
-                Recording::read(&point, &cells).map(|read| drop(read.agrees_with_itself(Some(8)))),
-            );
+            drop(Recording::read(&point, &cells).map(|read| drop(read.check(Some(8)))));
             drop(Results::open(root, &registry));
         });
         fs::write(point.join(name), whole).unwrap();

@@ -22,7 +22,9 @@ pub fn presence(record: &FullRecord) -> u128 {
     let mut events: Vec<(Nanos, bool)> = arrivals.chain(departures).collect();
     // Arrivals first: a request that takes no time does not leave before it arrives.
     events.sort_unstable();
-    let (mut integral, mut number, mut since) = (0, 0u64, Nanos::ZERO);
+    let mut integral = 0;
+    let mut number = 0u64;
+    let mut since = Nanos::ZERO;
     for (at, leaves) in events {
         integral += u128::from(number) * u128::from((at - since).0);
         since = at;
@@ -36,7 +38,7 @@ pub fn presence(record: &FullRecord) -> u128 {
 }
 
 /// Little's law, L = λW, exactly: from empty to empty, the integral of the number in the system is the sum of the times
-/// in it. Also fails for a request that never left.
+/// in it. The law also fails for a request that never left.
 pub fn littles_law(record: &FullRecord) -> Result<(), String> {
     let left = record.departures();
     let mut sum = 0u128;
@@ -66,7 +68,8 @@ pub fn causality(record: &FullRecord) -> Result<(), String> {
         .enumerate()
         .filter(|(_, finish)| to_instant(**finish).is_some())
     {
-        let (arrival, start) = (record.arrival[id], record.start[id]);
+        let arrival = record.arrival[id];
+        let start = record.start[id];
         if arrival > start || start > finish {
             return Err(format!(
                 "request {id} arrived at {} ns, started at {} ns and finished at {} ns",
@@ -77,8 +80,8 @@ pub fn causality(record: &FullRecord) -> Result<(), String> {
     Ok(())
 }
 
-/// A worker is busy while at least one of its tasks runs; the tasks of a stream do not overlap. Needs a record with
-/// tasks.
+/// A worker is busy while at least one of its tasks runs; the tasks of a stream do not overlap. The record must have kept
+/// its tasks.
 pub fn busy_is_covered_by_tasks(record: &FullRecord) -> Result<(), String> {
     let tasks = &record.execution.tasks;
     if tasks.len() as u64 != record.execution.task_count {

@@ -21,13 +21,13 @@ use crate::lab::results::write;
 use crate::lab::run::executor::{Executors, SelectedBackend};
 use crate::lab::run::inputs::RunInputs;
 use crate::lab::run::prepare;
-use crate::lab::validate::recording::{Recording, bytes_of};
+use crate::lab::validate::recording::{Recording, read_bytes};
 use crate::lab::validate::replay::replay;
 use crate::lab::validate::results::{Point, Results};
 
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct ExplainedSubject {
-    /// SubjectKind to explain
+    /// What to explain
     #[arg(value_enum)]
     pub what: SubjectKind,
 
@@ -44,38 +44,43 @@ pub enum SubjectKind {
     Task,
 }
 
+/// A task as the policy formed it.
 #[derive(Clone, Debug)]
 pub struct FormedTask {
     pub task: TaskId,
     pub steps: Vec<Step>,
-    /// Its steps are operators of cells.
+    /// Whether the steps are operators of cells.
     pub operators: bool,
-    /// It is an iteration of a language model: a step's batch is the tokens that are fed.
+    /// Whether the task is an iteration of a language model. Then a step's batch is the number of tokens that are fed.
     pub iteration: bool,
-    /// Its cells without padding.
+    /// The cells without padding.
     pub useful_cells: u64,
-    /// Its states had to be gathered.
+    /// Whether the states had to be gathered.
     pub gather: bool,
     pub extra: ExtraTime,
     pub members: MemberList,
 }
 
 impl FormedTask {
-    /// Including padding; of a language model, tokens. Operators have no padding and count as the cells that they belong to.
+    /// The cells including padding, or the tokens of a language model. Operators have no padding and count as the cells that
+    /// they belong to.
     pub fn cells(&self) -> u64 {
-        match self.operators {
-            true => self.useful_cells,
-            false if self.iteration => self.steps.iter().map(|step| u64::from(step.batch)).sum(),
-            false => self.runs(),
+        if self.operators {
+            self.useful_cells
+        } else if self.iteration {
+            self.steps.iter().map(|step| u64::from(step.batch)).sum()
+        } else {
+            self.runs()
         }
     }
 
-    /// Cells, or operators, that it executes.
+    /// The cells or operators that the task executes.
     pub fn runs(&self) -> u64 {
         self.steps.iter().map(Step::cells).sum()
     }
 }
 
+/// A run that was repeated to see its tasks as they were formed.
 pub struct RepeatedRun {
     pub policy: String,
     pub point: String,
@@ -84,12 +89,13 @@ pub struct RepeatedRun {
     pub requests: Arc<Requests>,
     /// The record, with all tasks and reasons.
     pub record: FullRecord,
-    /// In the order of submission.
+    /// The tasks that concern the subject, in the order of submission.
     pub formed: Vec<FormedTask>,
 }
 
 impl RepeatedRun {
-    /// Fails if a real run has no recording, if the results differ from the logs, or if the subject does not exist.
+    /// Repeats a run. Fails if a real run has no recording, if the results differ from the logs, or if the subject does not
+    /// exist.
     pub fn run(
         results: &Results,
         point: &Point,
@@ -119,9 +125,10 @@ impl RepeatedRun {
             members: true,
             see: &mut see,
         };
-        let (inputs, record) = match Recording::is_in(&point.folder) {
-            true => repeat_recording(results, point, watcher)?,
-            false => repeat_simulation(results, point, watcher, executors)?,
+        let (inputs, record) = if Recording::is_in(&point.folder) {
+            repeat_recording(results, point, watcher)?
+        } else {
+            repeat_simulation(results, point, watcher, executors)?
         };
         let requests = inputs.requests(0)?;
         let (what, count) = match what {
@@ -136,18 +143,17 @@ impl RepeatedRun {
             ));
         }
         let policy = results.scenario(point).policies[point.run.policy].name();
-        let (point, steps) = (point.run.load.to_string(), inputs.steps.to_vec());
         Ok(RepeatedRun {
             policy,
-            point,
-            steps,
+            point: point.run.load.to_string(),
+            steps: inputs.steps.to_vec(),
             requests,
             record,
             formed,
         })
     }
 
-    /// `None` if it did not finish.
+    /// The row of a task, or `None` if the task did not finish.
     pub fn row(&self, task: TaskId) -> Option<&TaskRow> {
         let place = self
             .record
@@ -166,11 +172,12 @@ impl RepeatedRun {
             .map(|place| &reasons[place].1)
     }
 
+    /// The names of a task's cells.
     pub fn names(&self, row: &TaskRow) -> String {
         write::joined_names(&row.cells, &self.steps)
     }
 
-    /// Of more than three names, the first and a count.
+    /// The names of a task's cells; if there are more than three, the first and a count.
     pub fn short_names(&self, row: &TaskRow) -> String {
         match row.cells.as_slice() {
             [first, rest @ ..] if rest.len() > 2 => {
@@ -180,7 +187,7 @@ impl RepeatedRun {
         }
     }
 
-    /// The other tasks on its worker and stream.
+    /// The other tasks on the worker and stream of a task.
     pub fn beside(&self, of: &TaskRow) -> impl Iterator<Item = &TaskRow> {
         let place = (of.worker, of.stream);
         self.record
@@ -240,7 +247,7 @@ fn repeat_simulation<'r>(
     let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
     write::write_requests(&mut again, &record, warmup)
         .map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
-    match bytes_of(&point.folder, RequestLine::FILE)? {
+    match read_bytes(&point.folder, RequestLine::FILE)? {
         Some(then) if then != again => Err(Error::at(
             &point.folder,
             "requests.csv differs from the results of its scenario now: the cost table or the program has changed; run the \
@@ -250,6 +257,7 @@ fn repeat_simulation<'r>(
     }
 }
 
+/// Replays the recording of a real run.
 fn repeat_recording<'r>(
     results: &'r Results,
     point: &Point,

@@ -1,4 +1,4 @@
-//! A request's life: its tasks, the requests beside it, its waiting times and its padding.
+//! The explanation of a request: its tasks, the requests that ran with it, its waiting times and its padding.
 
 use std::collections::BTreeSet;
 use std::iter::{once, repeat_n};
@@ -14,30 +14,33 @@ use crate::core::workload::cell_graph::CellGraph;
 use crate::lab::results::table::{ranges, shortened, tabulate};
 use crate::lab::validate::replay::requests_of;
 
+/// What happened to a request.
 pub struct RequestExplanation<'a> {
     again: &'a RepeatedRun,
     request: RequestId,
     graph: &'a CellGraph,
     arrival: Nanos,
-    /// `None` if it never left.
+    /// When the request was served, if it was.
     finish: Option<Nanos>,
     stops: Vec<RequestStop<'a>>,
 }
 
+/// A request's part in a task.
 struct RequestStop<'a> {
     row: &'a TaskRow,
     formed: &'a FormedTask,
     nodes: Vec<NodeId>,
-    /// The arrival, or the finish of an earlier task.
+    /// When the request was ready for the task: at its arrival, or at the finish of the earlier task `needed`.
     ready: Nanos,
     needed: Option<TaskId>,
-    /// The tasks that kept the worker busy from then until the start.
+    /// The tasks that kept the worker busy from `ready` until the start.
     behind: Vec<TaskId>,
 }
 
+/// The largest number of tasks or ranges that a line lists.
 const LISTED: usize = 4;
 
-/// In characters.
+/// The width of a shape in characters.
 const SHAPE_WIDTH: usize = 61;
 
 impl<'a> RequestExplanation<'a> {
@@ -81,7 +84,7 @@ impl<'a> RequestExplanation<'a> {
         }
     }
 
-    /// Why it left without a result, if so.
+    /// The reason why the request left without a result, if it did.
     fn broken_off(&self) -> Option<String> {
         let record = &self.again.record;
         if let Some((_, at, reason)) = record.failures.iter().find(|(id, ..)| *id == self.request) {
@@ -105,12 +108,13 @@ impl<'a> RequestExplanation<'a> {
         ))
     }
 
-    /// Before the first task, in tasks, and between tasks.
+    /// The times before the first task, in tasks, and between tasks.
     fn parts(&self) -> [Nanos; 3] {
         let mut by_start: Vec<&TaskRow> = self.stops.iter().map(|stop| stop.row).collect();
         by_start.sort_by_key(|row| row.start);
         let first = by_start.first().map_or(self.arrival, |row| row.start);
-        let (mut inside, mut end) = (Nanos::ZERO, first);
+        let mut inside = Nanos::ZERO;
+        let mut end = first;
         for row in by_start {
             inside += row.finish.saturating_since(row.start.max(end));
             end = end.max(row.finish);
@@ -150,11 +154,9 @@ impl<'a> RequestExplanation<'a> {
             0 => "no padding".into(),
             padding => format!("padding: {padding} of the cells that its row ran are not its own"),
         };
-        let (arrival, cells, depth) = (
-            milliseconds(self.arrival),
-            self.graph.nodes(),
-            self.graph.depth(),
-        );
+        let arrival = milliseconds(self.arrival);
+        let cells = self.graph.nodes();
+        let depth = self.graph.depth();
         let own = match self.tokens() {
             Some(Sequence {
                 first: Nanos::MAX, ..
@@ -188,7 +190,7 @@ impl<'a> RequestExplanation<'a> {
         )
     }
 
-    /// Of a language model.
+    /// The tokens of a request to a language model.
     fn tokens(&self) -> Option<&Sequence> {
         self.again
             .record
@@ -197,7 +199,7 @@ impl<'a> RequestExplanation<'a> {
             .map(|tokens| &tokens.sequences[self.request.index()])
     }
 
-    /// In batches of whole requests or parts.
+    /// The request's padding in batches of whole requests or parts.
     fn padding(&self) -> u64 {
         let of_stop = |stop: &RequestStop<'_>| {
             row_cells(stop.formed)?.checked_sub(own_cells(self.graph, &stop.nodes))
@@ -236,7 +238,7 @@ impl<'a> RequestExplanation<'a> {
         figures.lines().zip(reasons).map(line).collect()
     }
 
-    /// As JSON, with times in nanoseconds.
+    /// The explanation as JSON, with times in nanoseconds.
     pub fn to_json(&self) -> Value {
         let [before, inside, between] = self.parts();
         let tokens = self.tokens();
@@ -312,7 +314,7 @@ impl RequestStop<'_> {
     }
 }
 
-/// `None` if rows of the padded batch differ in length.
+/// The cells of each row of a padded batch, or `None` if rows differ in length.
 fn row_cells(formed: &FormedTask) -> Option<u64> {
     let whole = !formed.iteration && !matches!(&formed.members, MemberList::Nodes(_));
     let rows = requests_of(&formed.members).len() as u64;
@@ -323,7 +325,7 @@ fn row_cells(formed: &FormedTask) -> Option<u64> {
     (whole && equal && !formed.operators).then(|| formed.cells() / rows.max(1))
 }
 
-/// A node with an input counts once for each of its tokens.
+/// The cells of a request's nodes. A node with an input counts once for each of its tokens.
 fn own_cells(graph: &CellGraph, nodes: &[NodeId]) -> u64 {
     let CellGraph::Chains(runs) = graph else {
         return nodes.len() as u64;
@@ -335,7 +337,7 @@ fn own_cells(graph: &CellGraph, nodes: &[NodeId]) -> u64 {
     nodes.iter().map(|node| tokens[node.0 as usize]).sum()
 }
 
-/// The last to finish of the tasks with inputs of these nodes, besides their own task.
+/// The last of the earlier tasks to finish that computed inputs of these nodes.
 fn last_needed<'a>(
     stops: &[RequestStop<'a>],
     nodes: &[NodeId],
@@ -356,7 +358,7 @@ fn last_needed<'a>(
         .max_by_key(|row| row.finish)
 }
 
-/// Nodes as ranges: `0-3, 7`.
+/// Nodes as ranges, such as `0-3,7`.
 fn nodes_text(nodes: &[NodeId]) -> String {
     let ranges = ranges(&nodes.iter().map(|node| node.0).collect::<Vec<_>>());
     let more = if ranges.len() > LISTED {

@@ -7,6 +7,7 @@ use super::{FormedTask, RepeatedRun};
 use crate::base::units::{Nanos, TaskId};
 use crate::core::task::{MemberList, Reason, TaskRow};
 
+/// Why a task was formed.
 pub struct TaskExplanation<'a> {
     again: &'a RepeatedRun,
     formed: &'a FormedTask,
@@ -17,7 +18,7 @@ pub struct TaskExplanation<'a> {
 const LISTED: usize = 24;
 
 impl<'a> TaskExplanation<'a> {
-    /// `None` for a task cut off by the end of the run.
+    /// The explanation of a task, or `None` for a task that the end of the run cut off.
     pub fn new(again: &'a RepeatedRun, task: TaskId) -> Option<TaskExplanation<'a>> {
         let formed = again.formed.iter().find(|formed| formed.task == task)?;
         Some(TaskExplanation {
@@ -27,7 +28,7 @@ impl<'a> TaskExplanation<'a> {
         })
     }
 
-    /// On the same worker and stream.
+    /// The task before this one on the same worker and stream.
     fn before(&self) -> Option<&TaskRow> {
         self.again
             .beside(self.row)
@@ -35,7 +36,7 @@ impl<'a> TaskExplanation<'a> {
             .last()
     }
 
-    /// Its members: `request`, `request:node` or `request:first-last`.
+    /// The task's members as `request`, `request:node` or `request:first-last`.
     fn members(&self) -> Vec<String> {
         match &self.formed.members {
             MemberList::Requests(requests) | MemberList::Operators(requests, _) => {
@@ -84,7 +85,8 @@ impl<'a> TaskExplanation<'a> {
                 .reason(*task)
                 .map_or("its policy gives no reasons".into(), why),
         );
-        let (waited, took) = (span(*submit, *start), span(*start, *finish));
+        let waited = span(*submit, *start);
+        let took = span(*start, *finish);
         lines.push(format!(
             "submitted at {}, started {waited} later, took {took}",
             milliseconds(*submit)
@@ -94,7 +96,9 @@ impl<'a> TaskExplanation<'a> {
                 true => format!("{} before this began", span(before.finish, *start)),
                 false => "after this began".into(),
             };
-            let (task, names, batch) = (before.task, again.short_names(before), before.batch);
+            let task = before.task;
+            let names = again.short_names(before);
+            let batch = before.batch;
             lines.push(format!(
                 "before it on the worker: task {task} ({names}, {batch}), done {gap}"
             ));
@@ -130,7 +134,8 @@ impl<'a> TaskExplanation<'a> {
     }
 
     fn cells_text(&self) -> String {
-        let (all, useful) = (self.formed.cells(), self.formed.useful_cells);
+        let all = self.formed.cells();
+        let useful = self.formed.useful_cells;
         let padding = match all - useful.min(all) {
             0 => "no padding".into(),
             padding => format!(
@@ -156,7 +161,7 @@ impl<'a> TaskExplanation<'a> {
         format!("cells: {all}, {padding}; {operators}{length} batch{es} in sequence")
     }
 
-    /// As JSON, with times in nanoseconds.
+    /// The explanation as JSON, with times in nanoseconds.
     pub fn to_json(&self) -> Value {
         let TaskExplanation { again, formed, row } = self;
         let reason = again.reason(row.task);

@@ -9,7 +9,7 @@ use crate::base::error::{Error, Result, refuse_if};
 use crate::base::units::Nanos;
 use crate::core::cost::table::MAX_BATCH;
 
-/// The time of each batch size, and the rows that could not be used, with the reason.
+/// The time of each batch size, and the rows that could not be used with the reason.
 #[derive(Debug, Default)]
 pub struct MeasuredTimes {
     pub times: BTreeMap<u32, Nanos>,
@@ -17,10 +17,10 @@ pub struct MeasuredTimes {
 }
 
 impl MeasuredTimes {
-    /// Adds the rows of a file. `batch`: the size of all its requests, for files without a column `Batch Size`.
+    /// Adds the rows of a file. `batch` is the size of all requests in a file without a column `Batch Size`.
     ///
     /// # Errors
-    /// A file without the server's compute times, or without batch sizes.
+    /// The file has no compute times of the server, or no batch sizes.
     pub fn add(&mut self, text: &str, name: &str, batch: Option<u32>) -> Result<()> {
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
@@ -89,10 +89,10 @@ impl MeasuredTimes {
         Ok(())
     }
 
-    /// As a cost table for one cell.
+    /// The times as a cost table for one cell.
     ///
     /// # Errors
-    /// If no row could be used, or a table can't have the name.
+    /// No row could be used, or the cell can't have this name.
     pub fn table(&self, cell: &str) -> Result<String> {
         if self.times.is_empty() {
             let rows = self.unused.join("\n");

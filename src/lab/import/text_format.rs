@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use crate::base::error::{Error, Result, refuse_if};
 
-/// Messages in messages beyond this depth are refused.
+/// The depth of messages in messages beyond which a file is refused.
 const DEEPEST: usize = 100;
 const SIGNS: &str = "{}<>[]:,;";
 
-/// A message as JSON. A field that stands several times is a list, and so is one in brackets.
+/// Reads a message as JSON. A field that occurs several times is a list, and so is one in brackets.
 ///
 /// # Errors
-/// Names the line.
+/// The text is malformed; the error names the line.
 pub fn parse(text: &str) -> Result<Map<String, Value>> {
     Parser {
         tokens: tokens(text)?.into_iter().peekable(),
@@ -52,6 +52,7 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
     Ok(tokens)
 }
 
+/// A value as a list.
 fn several(value: Value) -> Vec<Value> {
     match value {
         Value::Array(values) => values,
@@ -68,7 +69,7 @@ impl<'a> Parser<'a> {
         self.tokens.peek().map(|(token, _)| *token)
     }
 
-    /// Skips one of these signs.
+    /// Skips one of these signs, and returns whether it was there.
     fn skip(&mut self, signs: &str) -> bool {
         self.tokens
             .next_if(|(token, _)| signs.contains(token))

@@ -11,14 +11,14 @@ use crate::base::units::Nanos;
 use crate::core::policy::closed_batches::Version;
 use crate::core::policy::triton::{QueuePolicy, TimeoutAction, Triton};
 
-/// The policy of a model, and the fields of its configuration that are not modelled.
+/// The policy of a model, and notes on the fields of its configuration that are not modelled.
 #[derive(Debug)]
 pub struct ImportedPolicy {
     pub policy: Triton,
     pub notes: Vec<String>,
 }
 
-/// Fields of a model that change nothing that batchlab simulates.
+/// The fields of a model that change nothing that batchlab simulates.
 const WITHOUT_EFFECT: &str = "name platform backend runtime version_policy input output batch_input batch_output \
     default_model_filename cc_model_filenames metric_tags parameters model_repository_agents model_metrics profile";
 
@@ -89,17 +89,17 @@ fn micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error>
     u64::deserialize(deserializer).map(|micros| Nanos(micros).saturating_mul(1_000))
 }
 
-/// In the text format, a list of one is like a single value.
+/// Makes a list of a single value: in the text format, a list of one looks like its value.
 fn make_list(field: Option<&mut Value>) {
     if let Some(one) = field.filter(|field| !field.is_array()) {
         *one = vec![one.take()].into();
     }
 }
 
-/// For this release of Triton.
+/// Reads the policy of a model for this release of Triton.
 ///
 /// # Errors
-/// Text that is no configuration, other schedulers than the dynamic batcher, and values that the batcher does not take.
+/// The text is not a configuration, the scheduler is not the dynamic batcher, or the batcher does not take a value.
 pub fn policy(text: &str, version: Version) -> Result<ImportedPolicy> {
     let mut fields = text_format::parse(text)?;
     make_list(fields.get_mut("instance_group"));
@@ -110,7 +110,8 @@ pub fn policy(text: &str, version: Version) -> Result<ImportedPolicy> {
                 .and_then(|batching| batching.get_mut(list)),
         );
     }
-    let (mut track, mut unknown) = (serde_path_to_error::Track::new(), Vec::new());
+    let mut track = serde_path_to_error::Track::new();
+    let mut unknown = Vec::new();
     let tracked = serde_path_to_error::Deserializer::new(Value::Object(fields), &mut track);
     let found = serde_ignored::deserialize(tracked, |path| {
         unknown.extend(path.to_string().rsplit('.').next().map(String::from))
@@ -176,7 +177,7 @@ pub fn policy(text: &str, version: Version) -> Result<ImportedPolicy> {
 }
 
 impl ImportedPolicy {
-    /// As it stands in a scenario.
+    /// The policy as TOML for a scenario.
     pub fn table(&self) -> Result<String> {
         let mut policy = Table::try_from(&self.policy).map_err(Error::failed)?;
         policy.insert("kind".into(), "triton".into());

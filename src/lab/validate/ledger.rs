@@ -4,7 +4,8 @@
 //! workers) and the arrivals at the policy. With all three as recorded, the simulation should equal the real run. Then
 //! each term is replaced by the model's, one at a time; the change of latency is its effect.
 //!
-//! RecordedTimes times are used in order: while decisions equal the run's, each task has its own; then those of similar tasks.
+//! Recorded times are used in order. While decisions equal those of the run, each task has its own time; after that, it has
+//! the times of similar tasks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::iter::Cycle;
@@ -34,6 +35,7 @@ use crate::core::workload::trace::{Request, Requests};
 use crate::lab::run::inputs::RunInputs;
 use crate::lab::scenario::LoadPoint;
 
+/// A part of the model whose effect is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Term {
     Durations,
@@ -46,12 +48,12 @@ impl Term {
     pub const ALL: [Term; 3] = [Term::Durations, Term::Dispatch, Term::Arrivals];
 }
 
-/// Latencies over the same requests.
+/// The latencies of the same requests in the real run and in simulations.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     pub real: Times,
     pub recorded: Times,
-    /// With one term by the model, in the order of [`Term::ALL`].
+    /// The latencies with one term by the model, for each of [`Term::ALL`].
     pub replaced: [Times; Term::ALL.len()],
     pub model: Times,
 }
@@ -73,7 +75,7 @@ impl Ledger {
     }
 }
 
-/// The work of a task, the key to its recorded durations: steps, whether it gathers, the kind of its members, and the
+/// The work of a task, which is the key of its recorded durations: steps, whether it gathers, the kind of its members, and the
 /// extra times of the host, while the device idles, and of the device.
 type TaskSignature = (SmallVec<[Step; 2]>, bool, MemberKind, Nanos, Nanos);
 
@@ -94,7 +96,8 @@ pub fn replay_with_ledger(
     model: Option<&TableCosts>,
 ) -> Result<(Replay, Option<Ledger>)> {
     let recording = Recording::read(&point.folder, &inputs.steps)?;
-    let (mut alone, mut tasks) = (model.cloned(), Vec::new());
+    let mut alone = model.cloned();
+    let mut tasks = Vec::new();
     let mut last: BTreeMap<(WorkerId, StreamId), CellId> = BTreeMap::new();
     let mut see = |_: TaskId, task: &Task<'_>, _: Option<&MemberList>| {
         let Some(model) = &mut alone else { return };
@@ -119,7 +122,7 @@ pub fn replay_with_ledger(
     Ok((replay, ledger))
 }
 
-/// `tasks`: in order of submission, with the times of the simulated device `model`.
+/// Computes the ledger of a run. `tasks` are in the order of submission, with the times of the simulated device `model`.
 fn ledger(
     inputs: &RunInputs<'_>,
     point: &Point,
@@ -145,12 +148,12 @@ fn ledger(
     let latency = |by_model: &[Term]| -> Result<Times> {
         let recorded = |term: Term| !by_model.contains(&term);
         let timing = HybridTiming {
-            durations: recorded(Term::Durations).then(|| RecordedDurations::of(recorder, tasks)),
-            dispatch: recorded(Term::Dispatch).then(|| DispatchDelays::of(recorder, recording)),
+            durations: recorded(Term::Durations).then(|| RecordedDurations::new(recorder, tasks)),
+            dispatch: recorded(Term::Dispatch).then(|| DispatchDelays::new(recorder, recording)),
             model: TaskTimes::new(model.clone(), &requests.graphs),
         };
         let handled: Box<dyn Iterator<Item = Nanos>> = match recorded(Term::Arrivals) {
-            true => Box::new(recording.handled()),
+            true => Box::new(recording.handovers()),
             false => Box::new(
                 recorder
                     .arrival
@@ -193,7 +196,7 @@ fn ledger(
     })
 }
 
-/// Requests with their recorded arrivals, whenever they are handed to the policy.
+/// Requests with their recorded arrivals, which do not depend on when they are handed to the policy.
 struct RecordedSupply<'a> {
     requests: &'a Requests,
     arrivals: &'a [Nanos],
@@ -242,7 +245,7 @@ impl Timing for HybridTiming {
             .map_or(by_model, |durations| durations.next(task, by_model))
     }
 
-    /// The recorded time includes the effect of tasks beside it.
+    /// Recorded times include the effect of tasks that run at the same time.
     fn demand(&mut self, task: &Task<'_>) -> Share {
         if self.durations.is_some() {
             Share(1)
@@ -258,23 +261,25 @@ impl Timing for HybridTiming {
     }
 }
 
-/// RecordedTimes times, used in order and cyclically.
+/// Recorded times, which are used in order and over again.
 type RecordedTimes = Cycle<vec::IntoIter<Nanos>>;
 
-/// The delays between decisions and work.
+/// The delays between decisions and work in a recorded run.
 struct DispatchDelays {
-    /// From the first possible start to the start, if the worker was idle at the submission.
+    /// The times from the first possible start to the start, if the worker was idle at the submission.
     idle: RecordedTimes,
-    /// The same if the worker was busy.
+    /// The times from the first possible start to the start, if the worker was busy at the submission.
     busy: RecordedTimes,
-    /// From each task's finish until the policy was told.
+    /// The times from each task's finish until the policy learned of it.
     notices: RecordedTimes,
 }
 
 impl DispatchDelays {
-    fn of(real: &FullRecord, recording: &Recording) -> DispatchDelays {
-        let (mut idle, mut busy, mut notices) = (Vec::new(), Vec::new(), Vec::new());
-        let told: BTreeMap<_, _> = recording.told().collect();
+    fn new(real: &FullRecord, recording: &Recording) -> DispatchDelays {
+        let mut idle = Vec::new();
+        let mut busy = Vec::new();
+        let mut notices = Vec::new();
+        let reports: BTreeMap<_, _> = recording.reports().collect();
         let mut free: BTreeMap<(WorkerId, StreamId), Nanos> = BTreeMap::new();
         for row in &real.execution.tasks {
             let free = free.entry((row.worker, row.stream)).or_default();
@@ -285,10 +290,9 @@ impl DispatchDelays {
             };
             gaps.push(row.start.saturating_since(row.submit.max(*free)));
             *free = row.finish;
-            notices.extend(
-                told.get(&row.task)
-                    .map(|told| told.saturating_since(row.finish)),
-            );
+            if let Some(report) = reports.get(&row.task) {
+                notices.push(report.saturating_since(row.finish));
+            }
         }
         let [idle, busy, notices] = [idle, busy, notices].map(|times| times.into_iter().cycle());
         DispatchDelays {
@@ -299,6 +303,7 @@ impl DispatchDelays {
     }
 }
 
+/// The durations of tasks in a recorded run.
 struct RecordedDurations {
     seen: HashMap<TaskSignature, RecordedTimes>,
     /// The ratios of recorded to modelled times, ascending, for tasks without a similar one.
@@ -306,7 +311,7 @@ struct RecordedDurations {
 }
 
 impl RecordedDurations {
-    fn of(real: &FullRecord, tasks: &[(TaskSignature, Nanos)]) -> RecordedDurations {
+    fn new(real: &FullRecord, tasks: &[(TaskSignature, Nanos)]) -> RecordedDurations {
         let mut seen: HashMap<TaskSignature, Vec<Nanos>> = HashMap::new();
         let mut ratios: BTreeMap<_, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
         for row in &real.execution.tasks {
@@ -335,8 +340,8 @@ impl RecordedDurations {
         }
     }
 
-    /// The next recorded time of a task with the same signature; else the model's time, corrected by the median ratios of
-    /// the nearest batch sizes of the same cells: of an even number, the higher middle one.
+    /// The next recorded time of a task with the same signature. Without one, it is the model's time, corrected by the median
+    /// ratios of the nearest batch sizes of the same cells. The median of an even number is the higher middle one.
     fn next(&mut self, task: &Task<'_>, by_model: Nanos) -> Nanos {
         if let Some(time) = self.seen.get_mut(&signature(task)).and_then(Iterator::next) {
             return time;
@@ -378,7 +383,7 @@ mod tests {
         })
     }
 
-    /// Tasks as batch, repetitions, nanoseconds. In the model a step takes 100 ns.
+    /// The durations of tasks that are given as batch, repetitions and nanoseconds. In the model a step takes 100 ns.
     fn durations(tasks: &[(u32, u32, u64)]) -> RecordedDurations {
         let cells = Model::Lstm.cell_types();
         let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,2,100\n", "costs").unwrap();
@@ -402,7 +407,7 @@ mod tests {
                 (signature(task), model.duration(task, None))
             }));
         }
-        RecordedDurations::of(&real, &submitted)
+        RecordedDurations::new(&real, &submitted)
     }
 
     /// Runs tasks of these batches on two streams in turn, one every 70 ns.
@@ -454,7 +459,7 @@ mod tests {
         real.execution.tasks = rows.clone();
         let recording = Recording {
             rounds: Vec::new(),
-            delivered: Vec::new(),
+            reported: Vec::new(),
             tasks: Vec::new(),
             failures: BTreeMap::new(),
             finished: true,
@@ -466,8 +471,8 @@ mod tests {
         };
         let submitted: Vec<_> = batches.iter().map(submitted).collect();
         let hybrid = HybridTiming {
-            durations: Some(RecordedDurations::of(&real, &submitted)),
-            dispatch: Some(DispatchDelays::of(&real, &recording)),
+            durations: Some(RecordedDurations::new(&real, &submitted)),
+            dispatch: Some(DispatchDelays::new(&real, &recording)),
             model: TaskTimes::new(model, &[].into()),
         };
         assert_eq!(on_two_streams(hybrid, &batches), rows);

@@ -10,25 +10,28 @@ use crate::core::workload::model::CellType;
 use crate::lab::results::logs::{FailureLine, LogRow, RoundLine, TaskLine};
 use crate::lab::results::read::Log;
 
+/// The events of a run and its tasks.
 #[derive(Debug)]
 pub struct Recording {
     /// The events before each decision; instants never decrease.
     pub rounds: Vec<Round>,
-    pub delivered: Vec<TaskId>,
-    /// By number; `None` for a task that still ran at an interruption.
+    /// The tasks in the order in which the policy learned of their completion.
+    pub reported: Vec<TaskId>,
+    /// The task of each number, or `None` for a task that still ran at an interruption.
     pub tasks: Vec<Option<TaskRow>>,
     pub failures: BTreeMap<RequestId, String>,
+    /// Whether the run went on to its end.
     pub finished: bool,
 }
 
 impl Recording {
-    /// Only real backends write rounds.
+    /// Whether a point has a recording. Only real backends write one.
     pub fn is_in(folder: &Path) -> bool {
         folder.join(RoundLine::FILE).is_file()
     }
 
     pub fn read(folder: &Path, cells: &[CellType]) -> Result<Recording> {
-        let (rounds, delivered) = read_rounds(&folder.join(RoundLine::FILE))?;
+        let (rounds, reported) = read_rounds(&folder.join(RoundLine::FILE))?;
         let tasks_file = folder.join(TaskLine::FILE);
         if !tasks_file.is_file() {
             return Err(Error::input(format!(
@@ -38,41 +41,42 @@ impl Recording {
         }
         Ok(Recording {
             rounds,
-            delivered,
+            reported,
             tasks: read_tasks(&tasks_file, cells)?,
             failures: read_failures(&folder.join(FailureLine::FILE))?,
             finished: folder.join("point.json").is_file(),
         })
     }
 
-    /// In the order of arrival.
-    pub fn handled(&self) -> impl Iterator<Item = Nanos> {
+    /// When each request was handed to the policy, in the order of arrival.
+    pub fn handovers(&self) -> impl Iterator<Item = Nanos> {
         self.rounds
             .iter()
             .flat_map(|round| std::iter::repeat_n(round.now, round.arrivals as usize))
     }
 
-    pub fn told(&self) -> impl Iterator<Item = (TaskId, Nanos)> {
+    /// When the policy learned of each task's completion.
+    pub fn reports(&self) -> impl Iterator<Item = (TaskId, Nanos)> {
         let instants = self
             .rounds
             .iter()
             .flat_map(|round| std::iter::repeat_n(round.now, round.completions as usize));
-        self.delivered.iter().copied().zip(instants)
+        self.reported.iter().copied().zip(instants)
     }
 
-    /// Checks the logs against each other: each finished task is delivered once, not before its finish, and the rounds
-    /// count each of the `requests`, if known.
-    pub fn agrees_with_itself(&self, requests: Option<u64>) -> Result<(), String> {
-        let mut told = vec![false; self.tasks.len()];
-        let mut delivered = self.delivered.iter();
+    /// Checks the logs against each other: each task's completion is reported once, not before its finish, and the
+    /// rounds count each of the `requests`, if known.
+    pub fn check(&self, requests: Option<u64>) -> Result<(), String> {
+        let mut is_reported = vec![false; self.tasks.len()];
+        let mut reported = self.reported.iter();
         for (number, round) in self.rounds.iter().enumerate() {
-            for task in delivered.by_ref().take(round.completions as usize) {
+            for task in reported.by_ref().take(round.completions as usize) {
                 let Some(Some(row)) = self.tasks.get(task.index()) else {
                     return Err(format!(
                         "round {number} of rounds.csv has task {task}, which tasks.csv does not have"
                     ));
                 };
-                if std::mem::replace(&mut told[task.index()], true) {
+                if std::mem::replace(&mut is_reported[task.index()], true) {
                     return Err(format!(
                         "rounds.csv has task {task} done twice, for the second time in round {number}"
                     ));
@@ -96,12 +100,12 @@ impl Recording {
                 "tasks.csv has no task {hole}, though the run went on to its end"
             ));
         }
-        let silent = self
+        let unreported = self
             .tasks
             .iter()
             .flatten()
-            .find(|row| !told[row.task.index()]);
-        if let Some(row) = silent {
+            .find(|row| !is_reported[row.task.index()]);
+        if let Some(row) = unreported {
             return Err(format!(
                 "task {} finished at {} ns by tasks.csv, but no round of rounds.csv has it done",
                 row.task, row.finish.0
@@ -123,7 +127,8 @@ impl Recording {
 
 fn read_rounds(path: &Path) -> Result<(Vec<Round>, Vec<TaskId>)> {
     let mut rows = Log::open(path)?;
-    let (mut rounds, mut delivered): (Vec<Round>, Vec<TaskId>) = (Vec::new(), Vec::new());
+    let mut rounds: Vec<Round> = Vec::new();
+    let mut reported: Vec<TaskId> = Vec::new();
     while let Some(RoundLine {
         now_ns: now,
         completed,
@@ -133,21 +138,21 @@ fn read_rounds(path: &Path) -> Result<(Vec<Round>, Vec<TaskId>)> {
         if rounds.last().is_some_and(|before| before.now > now) {
             return Err(rows.error("now_ns", "is before the round above"));
         }
-        let before = delivered.len();
+        let before = reported.len();
         for task in completed.split(';').filter(|task| !task.is_empty()) {
             let number = task.parse();
             let number = number.map_err(|_| {
                 rows.error("completed", &format!("\"{task}\" is not a task's number"))
             })?;
-            delivered.push(TaskId(number));
+            reported.push(TaskId(number));
         }
         rounds.push(Round {
             now,
-            completions: (delivered.len() - before) as u32,
+            completions: (reported.len() - before) as u32,
             arrivals,
         });
     }
-    Ok((rounds, delivered))
+    Ok((rounds, reported))
 }
 
 fn read_tasks(path: &Path, cells: &[CellType]) -> Result<Vec<Option<TaskRow>>> {
@@ -170,27 +175,10 @@ fn read_tasks(path: &Path, cells: &[CellType]) -> Result<Vec<Option<TaskRow>>> {
                 "start and finish are needed; a task that did not finish has no row",
             ));
         };
-        let find = |name| {
-            let known = || {
-                cells
-                    .iter()
-                    .map(|cell| cell.name.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            };
-            let unknown = || {
-                rows.error(
-                    "cell",
-                    &format!("\"{name}\" is no cell of the model; there are {}", known()),
-                )
-            };
-            let place = cells
-                .iter()
-                .position(|cell| cell.name == name)
-                .ok_or_else(unknown)?;
-            Ok(CellId(place as u16))
-        };
-        let cells = cell.split('+').map(find).collect::<Result<_>>()?;
+        let cells = cell
+            .split('+')
+            .map(|name| find_cell(name, cells).map_err(|problem| rows.error("cell", &problem)))
+            .collect::<Result<_>>()?;
         if start < submit || finish < start {
             return Err(rows.error(
                 "start_ns",
@@ -217,6 +205,19 @@ fn read_tasks(path: &Path, cells: &[CellType]) -> Result<Vec<Option<TaskRow>>> {
     Ok(tasks)
 }
 
+fn find_cell(name: &str, cells: &[CellType]) -> Result<CellId, String> {
+    match cells.iter().position(|cell| cell.name == name) {
+        Some(place) => Ok(CellId(place as u16)),
+        None => {
+            let known: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
+            let known = known.join(", ");
+            Err(format!(
+                "\"{name}\" is no cell of the model; there are {known}"
+            ))
+        }
+    }
+}
+
 fn read_failures(path: &Path) -> Result<BTreeMap<RequestId, String>> {
     let Some(mut rows) = Log::open_if_there(path)? else {
         return Ok(BTreeMap::new());
@@ -226,8 +227,8 @@ fn read_failures(path: &Path) -> Result<BTreeMap<RequestId, String>> {
         .collect()
 }
 
-/// `None` if it does not exist.
-pub fn bytes_of(folder: &Path, log: &str) -> Result<Option<Vec<u8>>> {
+/// The contents of a log, or `None` if the file does not exist.
+pub fn read_bytes(folder: &Path, log: &str) -> Result<Option<Vec<u8>>> {
     let path: PathBuf = folder.join(log);
     match std::fs::read(&path) {
         Ok(bytes) => Ok(Some(bytes)),

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::recording::{Recording, bytes_of};
+use super::recording::{Recording, read_bytes};
 use super::results::Point;
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId, TaskId};
@@ -21,13 +21,15 @@ use crate::lab::results::logs::{LogRow, RequestLine, TaskLine};
 use crate::lab::results::write;
 use crate::lab::run::inputs::RunInputs;
 
+/// The result of a replay.
 #[derive(Debug)]
 pub struct Replay {
-    /// ReplayBackend, and recorded.
+    /// The numbers of replayed and of recorded rounds.
     pub rounds: (usize, usize),
     pub tasks: u64,
+    /// Whether the recorded run went on to its end.
     pub finished: bool,
-    /// `None` if the logs are equal, byte for byte.
+    /// The first difference, or `None` if the logs are equal byte for byte.
     pub difference: Option<String>,
     /// The record, with the recorded times.
     pub record: FullRecord,
@@ -51,7 +53,7 @@ pub fn replay(
     let mut backend = ReplayBackend {
         recording,
         cells: &inputs.steps,
-        delivered: recording.delivered.iter(),
+        reported: recording.reported.iter(),
         over: &over,
         begun: 0,
         left: None,
@@ -66,26 +68,24 @@ pub fn replay(
         },
         &over,
     ) {
-        // The driver stops at the end of the recording.
+        // The engine stops at the end of the recording.
         Ok(()) | Err(Error::Interrupted) => {}
         Err(error) => return Err(error),
     }
-    let (record, begun) = (run.record, backend.begun);
-    let requests = bytes_of(&point.folder, RequestLine::FILE)?;
-    let unfinished = || {
-        Some(format!(
-            "nothing is left to do after round {begun} of {}",
-            rounds.len()
-        ))
-    };
-    let rows =
-        |log: &[u8]| (log.iter().filter(|byte| **byte == b'\n').count() as u64).saturating_sub(1);
+    let record = run.record;
+    let begun = backend.begun;
+    let requests = read_bytes(&point.folder, RequestLine::FILE)?;
     let mut difference = recording
-        .agrees_with_itself(requests.as_deref().map(rows))
+        .check(requests.as_deref().map(count_rows))
         .err()
         .or_else(|| other_arrivals(&rounds[..begun], &record.execution.rounds))
-        .or_else(|| backend.difference())
-        .or_else(|| unfinished().filter(|_| begun < rounds.len()));
+        .or_else(|| backend.difference());
+    if difference.is_none() && begun < rounds.len() {
+        difference = Some(format!(
+            "nothing is left to do after round {begun} of {}",
+            rounds.len()
+        ));
+    }
     if difference.is_none() {
         let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
         difference = other_bytes(point, &record, requests, &inputs.steps, warmup)?;
@@ -100,10 +100,17 @@ pub fn replay(
     })
 }
 
+/// The number of lines of a log after its header.
+fn count_rows(log: &[u8]) -> u64 {
+    let lines = log.iter().filter(|byte| **byte == b'\n').count();
+    (lines as u64).saturating_sub(1)
+}
+
 fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
     let mut pairs = recorded.iter().zip(replayed).enumerate();
     let (number, (one, other)) = pairs.find(|(_, (one, other))| one.arrivals != other.arrivals)?;
-    let (now, counted) = (one.now.0, counted(one.arrivals, "arrival"));
+    let now = one.now.0;
+    let counted = counted(one.arrivals, "arrival");
     let replayed = other.arrivals;
     Some(format!(
         "round {number} at {now} ns: {counted} were recorded, by the arrivals of this run it is {replayed}"
@@ -121,7 +128,7 @@ fn other_bytes(
     let written = write::write_tasks(&mut replayed[0], &record.execution, cells)
         .and_then(|()| write::write_requests(&mut replayed[1], record, warmup));
     written.map_err(|cause| Error::failed(format!("the replay's log: {cause}")))?;
-    let recorded = [bytes_of(&point.folder, TaskLine::FILE)?, requests];
+    let recorded = [read_bytes(&point.folder, TaskLine::FILE)?, requests];
     let mut logs = [TaskLine::FILE, RequestLine::FILE]
         .into_iter()
         .zip(recorded.iter().zip(&replayed));
@@ -146,32 +153,34 @@ fn first_difference(log: &str, recorded: &[u8], replayed: &[u8]) -> Option<Strin
 
 /// A backend that repeats the recorded completions, round by round. Submitted tasks are compared with the recorded
 /// ones; the first difference ends the replay, since no record says what would follow. A task that the recording of an
-/// interrupted run lacks is accepted as it is.
+/// interrupted run lacks is accepted.
 struct ReplayBackend<'r> {
     recording: &'r Recording,
     cells: &'r [CellType],
-    delivered: std::slice::Iter<'r, TaskId>,
-    /// Set at the end, which stops the driver.
+    /// The completions that the recording has still to report.
+    reported: std::slice::Iter<'r, TaskId>,
+    /// Set at the end, which stops the engine.
     over: &'r AtomicBool,
     /// The number of rounds that have begun.
     begun: usize,
-    /// The remaining completions of the current round; `None` once the policy was told that it is over.
+    /// The remaining completions of the current round, or `None` once the engine knows that there are no more.
     left: Option<u32>,
-    /// For each submitted task, whether it runs.
+    /// Whether each submitted task runs.
     running: Vec<bool>,
     difference: Option<String>,
 }
 
 impl<'r> ReplayBackend<'r> {
-    /// At the end, no recorded task may be left over.
+    /// The difference of the replay. Recorded tasks that were not submitted are one, too.
     fn difference(&self) -> Option<String> {
-        let left = || {
-            self.next_recorded()
-                .map(|row| self.differs(Some(row), None))
-        };
-        self.difference.clone().or_else(left)
+        if self.difference.is_some() {
+            return self.difference.clone();
+        }
+        let left = self.next_recorded()?;
+        Some(self.differs(Some(left), None))
     }
 
+    /// The next recorded task that has not been submitted.
     fn next_recorded(&self) -> Option<&'r TaskRow> {
         self.recording
             .tasks
@@ -230,7 +239,7 @@ impl<'r> ReplayBackend<'r> {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// A task recorded before this round must have been submitted by now.
+    /// Begins a round. All tasks that were recorded before it must have been submitted.
     fn begin_round(&mut self) {
         let Some(round) = self.recording.rounds.get(self.begun) else {
             return;
@@ -245,9 +254,9 @@ impl<'r> ReplayBackend<'r> {
         self.left = Some(round.completions);
     }
 
-    /// A completion of a task that does not run ends the replay.
+    /// The next completion of the round. If its task does not run, the replay ends.
     fn complete(&mut self) -> Option<Completion> {
-        let task = *self.delivered.next()?;
+        let task = *self.reported.next()?;
         let row = self
             .recording
             .tasks
@@ -334,7 +343,7 @@ impl Backend for ReplayBackend<'_> {
     }
 }
 
-/// In the order of their first nodes, each once.
+/// The requests of a task, each once, in the order of their first nodes.
 pub fn requests_of(members: &MemberList) -> Vec<RequestId> {
     let mut seen = BTreeSet::new();
     members
@@ -343,6 +352,7 @@ pub fn requests_of(members: &MemberList) -> Vec<RequestId> {
         .collect()
 }
 
+/// The largest number of requests that a message lists.
 const LISTED: usize = 20;
 
 fn listed(requests: &[RequestId]) -> String {

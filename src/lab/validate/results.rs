@@ -15,19 +15,20 @@ use crate::lab::scenario::{LoadPoint, Scenario};
 
 const RUN: &str = "run.json";
 
+/// The scenarios and points of a results folder.
 #[derive(Debug)]
 pub struct Results {
-    /// The scenarios, with the seed of the runs: several if other keys than those of policies were swept.
+    /// The scenarios with the seed of the runs. There are several if keys other than those of policies were swept.
     pub scenarios: Vec<Scenario>,
-    /// `sim`, `cpu` or `cuda`.
+    /// The name of the backend: `sim`, `cpu` or `cuda`.
     pub backend: String,
-    /// The requested points that exist, by scenario, then by policy, then by load.
+    /// The requested points that exist, in the order of scenarios, then policies, then loads.
     pub points: Vec<Point>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// The place of its scenario.
+    /// The place of the point's scenario.
     pub variant: usize,
     /// The first replication, whose logs are kept.
     pub run: Run,
@@ -51,7 +52,7 @@ impl Results {
                 path.display()
             )));
         };
-        // For messages, as the user wrote it if that has as many parts.
+        // Messages name the folder as the user wrote it, if that has enough parts.
         let given = path
             .ancestors()
             .nth(depth)
@@ -122,7 +123,7 @@ fn restored(file: &Path, registry: &Registry) -> Result<(Vec<Scenario>, String)>
     ))
 }
 
-/// Fails if an input file is not what it was.
+/// Fails if an input file is not what it was when the run was made.
 fn same_inputs(scenario: &Scenario, run: &Value, file: &Path) -> Result<()> {
     let requests = scenario.workload.source();
     let model = scenario.workload.model.file();

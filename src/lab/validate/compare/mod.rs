@@ -17,6 +17,7 @@ use crate::core::summary::stats::prediction;
 use crate::lab::results::columns::Metric;
 use crate::lab::results::logs::RequestLine;
 
+/// The metrics that are compared.
 const METRICS: [Metric; 6] = [
     Metric::Mean,
     Metric::P50,
@@ -26,7 +27,7 @@ const METRICS: [Metric; 6] = [
     Metric::MeanBatch,
 ];
 
-/// These settings determine the requests. The dataset's path may differ.
+/// The settings that determine the requests. The dataset's path may differ.
 const SAME: [&str; 6] = [
     "/seed",
     "/scenario/workload/model",
@@ -36,23 +37,26 @@ const SAME: [&str; 6] = [
     "/scenario/arrivals/process",
 ];
 
-/// Keys of the arrivals that are loads, and the process, which is compared first. All others determine the requests.
+/// The keys of the arrivals that are loads, and the process, which is compared first. All other keys determine the requests.
 const OTHERS: [&str; 3] = ["rates", "clients", "process"];
 
+/// A comparison of two results folders.
 #[derive(Debug)]
 pub struct Comparison {
-    /// The reference.
+    /// The folder that is the reference.
     pub a: Side,
     pub b: Side,
-    /// The common points, in the order of A.
+    /// The points that both folders have, in the order of A.
     pub places: Vec<ComparedPoint>,
     pub rows: Vec<ComparisonRow>,
     pub notes: Vec<String>,
 }
 
+/// What a row compares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compared {
     Metric(Metric),
+    /// The distribution of a cell type's batch sizes.
     Batches(String),
 }
 
@@ -66,28 +70,31 @@ impl Compared {
     }
 }
 
+/// One metric of a point in both folders.
 #[derive(Clone, Debug)]
 pub struct ComparisonRow {
     pub place: ComparedPoint,
     pub metric: Compared,
-    /// The mean over A's runs; for two simulations, over as many runs as both have. `None` for a distribution.
+    /// The mean over A's runs or, for two simulations, over the first runs, of which both have equally many. `None` for a
+    /// distribution.
     pub a: Option<f64>,
-    /// The same for B.
+    /// The mean over B's runs in the same way.
     pub b: Option<f64>,
-    /// The least and the largest value of A's runs.
+    /// The smallest and the largest value of A's runs.
     pub range: Option<(f64, f64)>,
+    /// The numbers of runs of A and B.
     pub runs: (usize, usize),
-    /// In percent of A; for distributions, their distance in percentage points.
+    /// The difference in percent of A; for distributions, their distance in percentage points.
     pub difference: Option<f64>,
     /// The half-width of the 95 % prediction interval of one more run of A, in percent of A; for distributions, the
     /// largest distance of a run of A from its other runs. `None` with a single run.
     pub spread: Option<f64>,
-    /// Both sides.
+    /// Whether both folders are of simulations.
     pub simulated: bool,
 }
 
-/// Whether B differs from A by more than runs of A do. Single runs of two simulations of the same requests need no
-/// spread: they are equal or differ. Unknown: A has a single run, or a figure is missing.
+/// Whether B differs from A by more than runs of A differ from each other. Single runs of two simulations of the same
+/// requests need no spread: they are equal or differ. Without a second run of A, or without a figure, this is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Verdict {
     /// inside the spread of A
@@ -103,7 +110,7 @@ pub enum Verdict {
 }
 
 impl ComparisonRow {
-    /// Equal values are inside any spread.
+    /// The verdict on the row. Equal values are inside any spread.
     pub fn verdict(&self) -> Verdict {
         match (self.difference, self.spread) {
             (Some(0.0), None) if self.simulated => Verdict::Equal,
@@ -116,9 +123,10 @@ impl ComparisonRow {
     }
 }
 
-/// Fails for a folder without results, different requests, or no common policy and point.
+/// Compares two results folders. Fails for a folder without results, different requests, or no common policy and point.
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
-    let (a, b) = (Side::open(a)?, Side::open(b)?);
+    let a = Side::open(a)?;
+    let b = Side::open(b)?;
     same_settings(&a, &b)?;
     let (places, alone): (Vec<ComparedPoint>, Vec<ComparedPoint>) = a
         .places
@@ -135,17 +143,16 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
         )));
     }
     same_arrivals(&a, &b, &places)?;
-    let (mut rows, mut notes) = (Vec::new(), Vec::new());
-    let (mut warmups_differ, mut not_valid) = (0, 0);
+    let mut rows = Vec::new();
+    let mut notes = Vec::new();
+    let mut warmups_differ = 0;
+    let mut not_valid = 0;
     let paired = a.simulated() && b.simulated();
     for place in &places {
-        let (of_a, of_b) = (runs(&a, &b, place)?, runs(&b, &a, place)?);
+        let of_a = runs(&a, &b, place)?;
+        let of_b = runs(&b, &a, place)?;
         warmups_differ += usize::from(of_a[0].warmup != of_b[0].warmup);
-        let late = |run: &Summary| {
-            run.lateness
-                .is_some_and(|lateness| lateness.valid == Some(false))
-        };
-        not_valid += usize::from(of_a.iter().chain(&of_b).any(late));
+        not_valid += usize::from(of_a.iter().chain(&of_b).any(is_invalid));
         rows.extend(METRICS.map(|metric| metric_row(place, metric, &of_a, &of_b, paired)));
         rows.extend(batch_rows(
             place,
@@ -194,7 +201,13 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     })
 }
 
-/// Each simulated run draws its own requests, so only the first has the requests of a real run.
+fn is_invalid(run: &Summary) -> bool {
+    run.lateness
+        .is_some_and(|lateness| lateness.valid == Some(false))
+}
+
+/// The runs that can be compared. Each simulated run draws its own requests, so only the first has the requests of a real
+/// run.
 fn runs(results: &Side, other: &Side, place: &ComparedPoint) -> Result<Vec<Summary>> {
     let mut runs = results.runs(place)?;
     if results.simulated() && !other.simulated() {
@@ -246,8 +259,8 @@ fn same_settings(a: &Side, b: &Side) -> Result<()> {
     }
 }
 
-/// Every policy replays the same trace, so one log of each point is enough. In a closed loop, arrivals depend on the
-/// system.
+/// Compares the arrivals. Every policy replays the same trace, so one log of each point is enough. In a closed loop, arrivals
+/// depend on the system, so they are not compared.
 fn same_arrivals(a: &Side, b: &Side, places: &[ComparedPoint]) -> Result<()> {
     let mut seen = BTreeSet::new();
     for place in places
@@ -293,7 +306,7 @@ fn other_requests(a: &Side, b: &Side, what: &str) -> Error {
     ))
 }
 
-/// `A at 100, 200; B at 100`
+/// A list of points, such as `A at 100, 200; B at 100`.
 fn listed(places: &[ComparedPoint]) -> String {
     let of_policy = |places: &[&ComparedPoint]| {
         let points: Vec<&str> = places.iter().map(|place| &*place.point).collect();
@@ -312,7 +325,8 @@ fn listed(places: &[ComparedPoint]) -> String {
     }
 }
 
-/// `paired`: the n-th runs of both sides have the same requests, so as many runs are compared as both have.
+/// Compares a metric. If the sides are `paired`, their n-th runs have the same requests, so that only the runs that both
+/// sides have are compared.
 fn metric_row(
     place: &ComparedPoint,
     metric: Metric,
@@ -335,8 +349,10 @@ fn metric_row(
         let taken = &values[..common.min(values.len())];
         taken.iter().sum::<f64>() / taken.len() as f64
     };
-    let (of_a, of_b) = (values(a), values(b));
-    let (mean_a, mean_b) = (of_a.as_ref().map(mean), of_b.as_ref().map(mean));
+    let of_a = values(a);
+    let of_b = values(b);
+    let mean_a = of_a.as_ref().map(mean);
+    let mean_b = of_b.as_ref().map(mean);
     let percent = |part: f64| mean_a.filter(|a| *a != 0.0).map(|a| 100.0 * part / a);
     let several = of_a.as_ref().filter(|values| values.len() > 1);
     ComparisonRow {
@@ -359,7 +375,7 @@ fn metric_row(
     }
 }
 
-/// A row for each cell type that either side has run; none if a side has no log.
+/// Compares the batch sizes of each cell type that either side has run. There is no row if a side has no log.
 fn batch_rows(
     place: &ComparedPoint,
     a: (&Side, usize),
@@ -372,7 +388,8 @@ fn batch_rows(
             .map(|run| results.batches(place, run))
             .collect::<Result<Vec<_>>>()
     };
-    let (of_a, of_b) = (read(a)?, read(b)?);
+    let of_a = read(a)?;
+    let of_b = read(b)?;
     let logged: Vec<_> = of_b.into_iter().flatten().collect();
     if of_a[0].is_none() || logged.is_empty() {
         return Ok(Vec::new());
@@ -390,16 +407,17 @@ fn batch_rows(
                 .map(|run| run.get(cell).cloned().unwrap_or_default())
                 .collect::<Vec<Batches>>()
         };
-        let (of_a, of_b) = (of_cell(&of_a), of_cell(&logged));
+        let of_a = of_cell(&of_a);
+        let of_b = of_cell(&logged);
         let from_others = |run: usize| {
             let others = of_a.iter().enumerate().filter(|(other, _)| *other != run);
-            distance(&of_a[run], &pooled(others.map(|(_, batches)| batches)))
+            distance(&of_a[run], &pool(others.map(|(_, batches)| batches)))
         };
         let spread = (all_runs_logged && of_a.len() > 1)
             .then(|| (0..of_a.len()).map(from_others).fold(0.0, f64::max));
         let difference = distance(
-            &pooled(of_a.iter().take(common)),
-            &pooled(of_b.iter().take(common)),
+            &pool(of_a.iter().take(common)),
+            &pool(of_b.iter().take(common)),
         );
         ComparisonRow {
             place: place.clone(),
@@ -416,7 +434,8 @@ fn batch_rows(
     Ok(cells.into_iter().map(row).collect())
 }
 
-fn pooled<'b>(runs: impl Iterator<Item = &'b Batches>) -> Batches {
+/// The sum of the batches of several runs.
+fn pool<'b>(runs: impl Iterator<Item = &'b Batches>) -> Batches {
     let mut sum = Batches::new();
     runs.flatten()
         .for_each(|(batch, cells)| *sum.entry(*batch).or_default() += cells);
@@ -426,12 +445,15 @@ fn pooled<'b>(runs: impl Iterator<Item = &'b Batches>) -> Batches {
 /// The Kolmogorov-Smirnov distance between distributions of cells over batch sizes. An empty distribution is at
 /// distance 1 from any other.
 fn distance(a: &Batches, b: &Batches) -> f64 {
-    let (all_a, all_b): (f64, f64) = (a.values().sum(), b.values().sum());
+    let all_a: f64 = a.values().sum();
+    let all_b: f64 = b.values().sum();
     if all_a == 0.0 || all_b == 0.0 {
         return if all_a == all_b { 0.0 } else { 1.0 };
     }
     let sizes: BTreeSet<&u64> = a.keys().chain(b.keys()).collect();
-    let (mut below_a, mut below_b, mut largest) = (0.0, 0.0, 0.0f64);
+    let mut below_a = 0.0;
+    let mut below_b = 0.0;
+    let mut largest = 0.0f64;
     for size in sizes {
         below_a += a.get(size).unwrap_or(&0.0);
         below_b += b.get(size).unwrap_or(&0.0);

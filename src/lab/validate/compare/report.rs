@@ -12,7 +12,7 @@ use crate::lab::results::columns::{Column, Metric, MetricUnit, about, name_of, t
 use crate::lab::results::table::{aligned, significant};
 use crate::lab::results::write::write_columns;
 
-/// Of [`cells`].
+/// The headings of [`cells`].
 pub const HEADINGS: [&str; 6] = ["", "A", "B", "difference", "spread", "verdict"];
 
 pub fn table(comparison: &Comparison) -> String {
@@ -60,7 +60,7 @@ fn side(side: &Side, runs: Option<usize>) -> String {
     )
 }
 
-/// Name, A, B, difference, spread and verdict.
+/// The cells of a row: name, A, B, difference, spread and verdict.
 pub fn cells(row: &ComparisonRow) -> Vec<String> {
     let name = match &row.metric {
         Compared::Metric(Metric::Mean) => "mean latency (ms)".into(),

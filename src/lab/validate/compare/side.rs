@@ -14,6 +14,7 @@ use crate::lab::results::saved_results::{SavedResults, read_json, within};
 use crate::lab::results::sweep_keys::Swept;
 use crate::lab::run::executor::SelectedBackend;
 
+/// One of the two results folders.
 #[derive(Debug)]
 pub struct Side {
     pub results: SavedResults,
@@ -21,28 +22,28 @@ pub struct Side {
     pub places: Vec<ComparedPoint>,
 }
 
+/// A policy at a point of a results folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ComparedPoint {
     pub policy: String,
-    /// The name of its folder: the load and the swept keys.
+    /// The name of the point's folder: the load and the swept keys.
     pub point: String,
     pub load: String,
     pub swept: Vec<Swept>,
 }
 
-/// Cells by the size of their batch. In f64, which is exact up to 2^53, and without an end for a damaged file.
+/// The number of cells in batches of each size. f64 is exact up to 2^53, and a damaged file cannot overflow it.
 pub type Batches = BTreeMap<u64, f64>;
 
 impl Side {
     pub fn open(path: &Path) -> Result<Side> {
         let results = SavedResults::open(path)?;
         let place = |row: CsvRow<'_>| {
-            let (load, swept) = (row.point()?.to_string(), results.swept_of(row)?);
             Ok(ComparedPoint {
                 policy: row.policy().into(),
                 point: results.place(row)?,
-                load,
-                swept,
+                load: row.point()?.to_string(),
+                swept: results.swept_of(row)?,
             })
         };
         let places = results.rows().map(place).collect::<Result<_>>()?;
@@ -61,7 +62,7 @@ impl Side {
         self.setting("/backend").as_str().unwrap_or_default()
     }
 
-    /// With a virtual clock, each run of a point draws its own requests; real runs repeat one trace.
+    /// Whether the clock is virtual. Then each run of a point draws its own requests, where real runs repeat one trace.
     pub fn simulated(&self) -> bool {
         self.backend() == SelectedBackend::SIM.name()
     }
@@ -89,7 +90,7 @@ impl Side {
         }
     }
 
-    /// Of each cell type; `None` if the run did not log them.
+    /// The batches of each cell type, or `None` if the run did not log them.
     pub fn batches(
         &self,
         place: &ComparedPoint,
@@ -106,11 +107,12 @@ impl Side {
         Ok(Some(cells))
     }
 
+    /// The contents of `lengths.csv`, if the folder has the file.
     pub fn lengths(&self) -> Option<String> {
         fs::read_to_string(within(&self.results.path, &["lengths.csv"]).ok()?).ok()
     }
 
-    /// The first run's file has no number, the second's has 2.
+    /// The file of a run. The first run's file has no number, the second's has 2.
     fn file(&self, place: &ComparedPoint, name: &str, run: usize, ending: &str) -> Result<PathBuf> {
         let number = if run == 0 {
             String::new()

@@ -29,6 +29,7 @@ use crate::lab::run::target::Target;
 use crate::lab::run::{self, Run, RunOptions, RunReport, prepare};
 use crate::lab::scenario::{ArrivalSpec, Input, Load, LoadPoint, PolicyEntry, Scenario};
 
+/// The runs of a validation.
 #[derive(Clone, Debug)]
 pub struct ValidationPlan {
     pub out: PathBuf,
@@ -42,35 +43,35 @@ pub struct ValidationPlan {
 /// A policy of the scenario, with its loads.
 #[derive(Clone, Debug)]
 pub struct PolicyLoads {
-    /// With only this policy.
+    /// The scenario with this policy only.
     pub scenario: Scenario,
     pub capacity: Rate,
     pub rates: Vec<Rate>,
 }
 
-/// What the simulator knows of the device.
+/// The files from which the simulator takes the times of the device.
 #[derive(Clone, Debug)]
 pub struct DeviceFiles {
     pub costs: PathBuf,
     pub noise: Option<PathBuf>,
 }
 
-/// One policy at one load.
+/// The results of one policy at one load.
 #[derive(Clone, Debug)]
 pub struct ValidationRow {
     pub scenario: String,
     pub policy: String,
     pub load: u32,
     pub rate: Rate,
-    /// Of [`FIGURES`].
+    /// The figures of the metrics [`FIGURES`].
     pub figures: Vec<ValidationFigure>,
-    /// If the replay of the recorded run decides the same.
+    /// The ledger, if the replay of the recorded run decides the same.
     pub ledger: Option<Ledger>,
     /// Whether all requests of the real runs were handed over in time, if known.
     pub in_time: Option<bool>,
 }
 
-/// A metric of the real runs, and of simulations of the same requests that differ in noise only.
+/// The values of a metric in the real runs, and in simulations of the same requests that differ in noise only.
 #[derive(Clone, Debug)]
 pub struct ValidationFigure {
     pub metric: Metric,
@@ -80,6 +81,7 @@ pub struct ValidationFigure {
     pub bound: Option<f64>,
 }
 
+/// The metrics that are compared.
 pub const FIGURES: [Metric; 3] = [Metric::Mean, Metric::P99, Metric::Throughput];
 
 /// The permitted difference of simulated means and 99th percentiles in percent, up to [`BOUND_UP_TO`].
@@ -88,17 +90,18 @@ pub const BOUNDS: [(Metric, f64); 2] = [(Metric::Mean, 3.0), (Metric::P99, 5.0)]
 /// The load in percent of the capacity up to which the bounds hold. Above it, a queue grows.
 pub const BOUND_UP_TO: u32 = 90;
 
-/// Simulations with noise: enough for an interval of 95 %.
+/// The number of simulations with noise, which is enough for an interval of 95 %.
 const SIMULATIONS: u32 = 200;
 
-/// Enough for a 99th percentile.
+/// The smallest number of requests, which is enough for a 99th percentile.
 const LEAST_REQUESTS: f64 = 2000.0;
 
-/// The scenario must draw its requests.
+/// Checks that a scenario can be validated: it must draw its requests.
 pub fn check(scenario: &Scenario) -> Result<()> {
     set_arrivals(&mut scenario.clone(), ArrivalSpec::Offline {})
 }
 
+/// The policies of a scenario, each with loads around its capacity.
 pub fn parts(
     scenario: &Scenario,
     costs: &Path,
@@ -117,7 +120,7 @@ pub fn parts(
         let rates: Vec<Rate> = plan
             .loads
             .iter()
-            .map(|load| rounded(capacity.0 * f64::from(*load) / 100.0))
+            .map(|load| round(capacity.0 * f64::from(*load) / 100.0))
             .collect();
         set_arrivals(
             &mut part,
@@ -148,7 +151,7 @@ fn set_costs(scenario: &mut Scenario, costs: &Path) {
     scenario.device.costs = Some(costs);
 }
 
-/// The throughput of a scenario's only policy with all requests there from the start.
+/// The throughput of a scenario's only policy if all requests arrive at the start.
 fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
     let mut offline = scenario.clone();
     set_arrivals(&mut offline, ArrivalSpec::Offline {})?;
@@ -186,8 +189,8 @@ fn set_arrivals(scenario: &mut Scenario, spec: ArrivalSpec) -> Result<()> {
     }
 }
 
-/// Three significant digits, for names of folders.
-fn rounded(rate: f64) -> Rate {
+/// A rate with three significant digits, for names of folders.
+fn round(rate: f64) -> Rate {
     let scale = 10f64.powi(2 - rate.log10().floor() as i32);
     Rate((rate * scale).round() / scale)
 }
@@ -218,7 +221,7 @@ fn run(
     }
 }
 
-/// The real runs. `piece` is called after each of them.
+/// Carries out the real runs. `piece` is called after each of them.
 pub fn real(
     part: &PolicyLoads,
     plan: &ValidationPlan,
@@ -247,6 +250,7 @@ pub fn real(
         .map_or(report, Err)
 }
 
+/// Simulates the real runs, and compares them.
 pub fn simulated(
     part: &PolicyLoads,
     real: &RunReport,
@@ -306,7 +310,7 @@ pub fn simulated(
     Ok((comparison, lines))
 }
 
-/// Simulations of the requests of the real runs, each with noise of its own.
+/// Simulates the requests of the real runs several times, each time with other noise.
 fn simulate_with_noise(
     inputs: &RunInputs<'_>,
     device: &Target,
@@ -332,7 +336,7 @@ fn simulate_with_noise(
     (0..count).into_par_iter().map(one).collect()
 }
 
-/// With a ledger if the replay equals the logs.
+/// Replays each point. There is a ledger only if the replay equals the logs.
 fn replay_points(
     folder: &Path,
     model: Option<&TableCosts>,
@@ -352,24 +356,24 @@ fn replay_points(
 }
 
 impl ValidationRow {
-    /// In the replay of the recorded run.
+    /// Whether the replay of the recorded run decides the same.
     pub fn same_decisions(&self) -> bool {
         self.ledger.is_some()
     }
 }
 
 impl ValidationFigure {
-    /// Of the real and the simulated runs, if they have any.
+    /// The medians of the real and the simulated runs, if both have values.
     pub fn medians(&self) -> Option<[f64; 2]> {
         let medians =
             [&self.real, &self.simulated].map(|values| Data::new(values.clone()).median());
-        medians
-            .iter()
-            .all(|median| median.is_finite())
-            .then_some(medians)
+        if medians.iter().any(|median| !median.is_finite()) {
+            return None;
+        }
+        Some(medians)
     }
 
-    /// In percent of the real median.
+    /// The difference of the medians in percent of the real one.
     pub fn difference(&self) -> Option<f64> {
         self.medians()
             .map(|[real, simulated]| 100.0 * (simulated / real - 1.0))
@@ -381,31 +385,36 @@ impl ValidationFigure {
         prediction(&self.real).map(|interval| 100.0 * interval.half_width / real)
     }
 
-    /// In which 95 % of the simulated runs are; `None` without noise.
+    /// The interval that contains 95 % of the simulated runs, or `None` without noise.
     pub fn interval(&self) -> Option<[f64; 2]> {
-        let several = self.simulated.len() > 1;
-        several
-            .then(|| [0.025, 0.975].map(|share| Data::new(self.simulated.clone()).quantile(share)))
+        if self.simulated.len() <= 1 {
+            return None;
+        }
+        Some([0.025, 0.975].map(|share| Data::new(self.simulated.clone()).quantile(share)))
     }
 
-    /// The real runs in the interval.
+    /// The number of real runs in the interval.
     pub fn inside(&self) -> usize {
-        let inside = |value: &&f64| {
-            self.interval()
-                .is_some_and(|[low, high]| (low..=high).contains(*value))
+        let Some([low, high]) = self.interval() else {
+            return 0;
         };
-        self.real.iter().filter(inside).count()
+        let interval = low..=high;
+        self.real
+            .iter()
+            .filter(|value| interval.contains(*value))
+            .count()
     }
 
-    /// The interval over that of one more real run.
+    /// The width of the interval relative to that of one more real run.
     pub fn relative_width(&self) -> Option<f64> {
-        let ([real, _], [low, high]) = (self.medians()?, self.interval()?);
+        let [real, _] = self.medians()?;
+        let [low, high] = self.interval()?;
         self.spread()
             .filter(|spread| *spread > 0.0)
             .map(|spread| 50.0 * (high - low) / (spread * real))
     }
 
-    /// Whether the medians agree, where real runs agree with each other that well.
+    /// Whether the medians agree within the bound, or `None` if real runs do not agree with each other within it.
     pub fn agrees(&self) -> Option<bool> {
         let bound = self
             .bound
@@ -414,7 +423,7 @@ impl ValidationFigure {
             .map(|difference| difference.abs() <= bound)
     }
 
-    /// Whether the real median is in the interval, and whether the medians agree, where that can be said.
+    /// Says whether the real median is in the interval, and whether the medians agree, as far as this is known.
     pub fn verdict(&self) -> String {
         let inside = self
             .medians()

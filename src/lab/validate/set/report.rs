@@ -13,7 +13,8 @@ use crate::lab::results::table::{aligned, significant};
 use crate::lab::results::write::write_columns;
 use crate::lab::validate::ledger::{Ledger, Term};
 
-/// A line's figure, and its columns in the CSV file. In JSON, a line has an object of some of them for each figure.
+/// A row and one of its figures, which make a row of the CSV file. In JSON, a row has an object with some of the columns for
+/// each figure.
 type RowFigure<'l> = (&'l ValidationRow, &'l ValidationFigure);
 
 fn columns<'l>() -> [Column<'static, RowFigure<'l>>; 16] {
@@ -56,7 +57,7 @@ fn columns<'l>() -> [Column<'static, RowFigure<'l>>; 16] {
     ]
 }
 
-/// Those of [`columns`] in the JSON of a figure.
+/// The part of [`columns`] that the JSON of a figure has.
 const OF_FIGURE: Range<usize> = 5..14;
 
 /// A figure's columns in the table: the heading, its second line (by default the figure's name), and the cell.
@@ -91,7 +92,7 @@ const CELLS: [Cell; 6] = [
     ("verdict", Some(""), |figure| Some(figure.verdict())),
 ];
 
-/// Mean latency and 99th percentile for each policy and load, then coverage and width of the intervals.
+/// The table of mean latency and 99th percentile for each policy and load, then coverage and width of the intervals.
 pub fn table(lines: &[ValidationRow]) -> String {
     let pair = |above: &str, below: &str| [above.to_string(), below.to_string()];
     let mut heading = vec![pair("", ""), pair("load", "%"), pair("rate", "req/s")];
@@ -186,7 +187,7 @@ fn cells(line: &ValidationRow) -> Vec<String> {
     cells
 }
 
-/// The effect is in percent of the real mean.
+/// The term with the largest effect, and the effect in percent of the real mean.
 fn owner(ledger: &Ledger) -> String {
     let effect = |term| {
         ledger
