@@ -62,14 +62,12 @@ fn only<'r>(args: &Args, results: &'r Results) -> Result<&'r Point> {
                 .iter()
                 .map(|point| format!("\n  {}", point.folder.display()))
                 .collect();
-            let (count, what) = (
-                several.len(),
-                if args.subject.what == SubjectKind::Request {
-                    "life"
-                } else {
-                    "task"
-                },
-            );
+            let count = several.len();
+            let what = if args.subject.what == SubjectKind::Request {
+                "life"
+            } else {
+                "task"
+            };
             let why = format!(
                 "holds {count} points, and a number means another {what} in each; name one of{folders}"
             );

@@ -191,7 +191,8 @@ fn ledger_text(ledger: &Ledger) -> String {
     let mut line = |name: &str, times: &Times| {
         let mut line = vec![name.to_string()];
         for (_, latency) in LATENCIES {
-            let (value, real) = (latency(times), latency(&ledger.real));
+            let value = latency(times);
+            let real = latency(&ledger.real);
             let off = value
                 .zip(real)
                 .map(|(value, real)| 100.0 * (value / real - 1.0));
@@ -211,10 +212,8 @@ fn ledger_text(ledger: &Ledger) -> String {
     line("all by the model", &ledger.model);
     let owner = match ledger.owner() {
         Some(owner) => {
-            let (name, percent) = (
-                name_of(&owner),
-                100.0 * ledger.effect(owner).unwrap_or_default(),
-            );
+            let name = name_of(&owner);
+            let percent = 100.0 * ledger.effect(owner).unwrap_or_default();
             format!(
                 "owner of the gap: {name} (by the model, the mean changes by {percent:+.2} % of the real one)\n"
             )

@@ -142,7 +142,8 @@ fn run_for_real(
     plan: &ValidationPlan,
     scenario: &Scenario,
 ) -> Result<Ran> {
-    let (common, stop) = (&args.common, stop_on_ctrl_c()?);
+    let common = &args.common;
+    let stop = stop_on_ctrl_c()?;
     let folder = plan.out.join(folder_name(&scenario.name));
     let (costs, profile) = match &args.costs {
         Some(costs) => (find(Shipped::Costs, costs, common.quiet)?, None),
@@ -170,7 +171,9 @@ fn run_for_real(
     let parts = common.on_threads(|| set::parts(scenario, &known.costs, plan, stop))?;
     let mut real = Vec::new();
     for part in &parts {
-        let (name, repeats, capacity) = (&part.scenario.name, plan.repeats, part.capacity.0);
+        let name = &part.scenario.name;
+        let repeats = plan.repeats;
+        let capacity = part.capacity.0;
         let rates = part
             .rates
             .iter()

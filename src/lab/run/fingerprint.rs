@@ -52,7 +52,8 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
         .map(|(_, path)| hash_of(path))
         .collect::<Result<Vec<_>>>()?
         .join(" ");
-    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("BATCHLAB_COMMIT"));
+    let version = env!("CARGO_PKG_VERSION");
+    let commit = env!("BATCHLAB_COMMIT");
     let common = format!(
         "{version} {commit} {device} {} {files}",
         common.resolved_json()

@@ -170,7 +170,7 @@ impl<'s> RunInputs<'s> {
             .load
             .drawn()
             .expect("a trace is read");
-        let requests = Arc::new(self.drawn(replication, count)?);
+        let requests = Arc::new(self.draw_requests(replication, count)?);
         shared[slot] = Arc::downgrade(&requests);
         Ok(requests)
     }
@@ -182,7 +182,7 @@ impl<'s> RunInputs<'s> {
             self.scenario.workload.load.drawn(),
             self.scenario.output.record,
         ) {
-            (Some(count), Record::Stream) => self.drawn(0, count.min(SAMPLE)).map(Arc::new),
+            (Some(count), Record::Stream) => self.draw_requests(0, count.min(SAMPLE)).map(Arc::new),
             _ => self.requests(0),
         }
     }
@@ -215,7 +215,7 @@ impl<'s> RunInputs<'s> {
         })
     }
 
-    fn drawn(&self, replication: u32, count: u32) -> Result<Requests> {
+    fn draw_requests(&self, replication: u32, count: u32) -> Result<Requests> {
         let file = self.scenario.file.display();
         require(
             u128::from(count) * REQUEST,
@@ -457,7 +457,8 @@ impl<'s> RunInputs<'s> {
         let Scenario {
             workload, device, ..
         } = self.scenario;
-        let (model, longest) = (&workload.model, Some(self.longest));
+        let model = &workload.model;
+        let longest = Some(self.longest);
         let setup = Setup {
             model,
             cells: &self.cells,
@@ -489,7 +490,8 @@ impl<'s> RunInputs<'s> {
 
 impl Origin {
     fn open(scenario: &Scenario) -> Result<Origin> {
-        let (model, file) = (&scenario.workload.model, scenario.file.display());
+        let model = &scenario.workload.model;
+        let file = scenario.file.display();
         match &scenario.workload.load {
             Load::Drawn {
                 dataset,

@@ -25,7 +25,8 @@ impl Lock {
     /// # Errors
     /// The folder can't be written, or another process holds a lock that excludes this one.
     pub fn take(folder: &Path, shard: Option<Shard>) -> Result<Lock> {
-        let (path, partial) = (folder.join(".lock"), folder.join(PARTIAL));
+        let path = folder.join(".lock");
+        let partial = folder.join(PARTIAL);
         fs::create_dir_all(folder).map_err(|cause| Error::unwritable(folder, &cause))?;
         // Network file systems want a file that can be written.
         let file = File::options()

@@ -45,11 +45,9 @@ impl PlannedPoint {
         replication: u32,
         cost: u64,
     ) -> PlannedPoint {
-        let (scenario, policy, swept) = (
-            scenario.name.clone(),
-            entry.label.clone(),
-            entry.swept.clone(),
-        );
+        let scenario = scenario.name.clone();
+        let policy = entry.label.clone();
+        let swept = entry.swept.clone();
         PlannedPoint {
             scenario,
             policy,

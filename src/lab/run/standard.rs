@@ -252,8 +252,10 @@ impl Loaded for OnGpus {
             .as_ref()
             .filter(|_| !self.gpus.has_persistent_kernels());
         wanted.map(|_| {
-            let (network, gpu) = (&self.network, self.gpus.describe(WorkerId(0)));
-            let (name, hidden) = (network.model().name(), network.spec().hidden);
+            let network = &self.network;
+            let gpu = self.gpus.describe(WorkerId(0));
+            let name = network.model().name();
+            let hidden = network.spec().hidden;
             format!(
                 "the registers of {gpu}, do not hold the weights of {name} with hidden {hidden}"
             )

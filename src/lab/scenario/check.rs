@@ -193,7 +193,9 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
         *font = found.display().to_string();
     }
     record(&output, &workload, metrics.warmup)?;
-    let (policies, file, _sweep) = (Vec::new(), file.to_path_buf(), None);
+    let policies = Vec::new();
+    let file = file.to_path_buf();
+    let _sweep = None;
     let mut scenario = Scenario {
         name,
         seed,
@@ -295,10 +297,8 @@ fn workload(
     let open = |name: &str| Model::open(name, &|file_name| find(file_name, file));
     let model = open(&given.model).map_err(|problem| format!("workload.model: {problem}"))?;
     let hidden = given.hidden.unwrap_or(1024);
-    let (embedding, vocabulary) = (
-        given.embedding.unwrap_or(hidden),
-        given.vocabulary.unwrap_or(30_000),
-    );
+    let embedding = given.embedding.unwrap_or(hidden);
+    let vocabulary = given.vocabulary.unwrap_or(30_000);
     let mut weights = given.weights.clone();
     find_input("workload.weights", &mut weights, file)?;
     Ok(Workload {
@@ -543,7 +543,8 @@ fn policies(
             _ => Ok(entry),
         }
     };
-    let (mut entries, mut mistakes) = (Vec::new(), Vec::new());
+    let mut entries = Vec::new();
+    let mut mistakes = Vec::new();
     for (index, item) in items.iter().enumerate() {
         for own in sweep::product(axes, Some(index)) {
             match read(index, item, &own) {

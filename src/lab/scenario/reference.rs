@@ -27,7 +27,9 @@ impl Reference {
             keys: Vec::new(),
             tables: Vec::new(),
         };
-        let (mut table, mut heading, mut comment) = (String::new(), String::new(), Vec::new());
+        let mut table = String::new();
+        let mut heading = String::new();
+        let mut comment = Vec::new();
         let mut followed = false;
         let llm = include_str!("../../../scenarios/reference-llm.toml");
         for line in include_str!("../../../scenarios/reference.toml")

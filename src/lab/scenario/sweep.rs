@@ -73,7 +73,9 @@ fn read_table<'s>(
     lists: &mut Vec<List<'s>>,
 ) -> Result<()> {
     for (name, value) in table {
-        let (key, span, value_span) = (name.get_ref(), name.span(), value.span());
+        let key = name.get_ref();
+        let span = name.span();
+        let value_span = value.span();
         let path = match above.is_empty() {
             true => {
                 split_override(&format!("{key}="))
@@ -223,7 +225,9 @@ pub(super) fn written(value: &DeValue<'_>) -> String {
 
 /// The places of the values in `1,2,[3,4],"5,6"`: commas in brackets or quotes do not separate them.
 pub(super) fn split(text: &str) -> Result<Vec<Span>, String> {
-    let (mut depth, mut quote, mut ends) = (0, None, Vec::new());
+    let mut depth = 0;
+    let mut quote = None;
+    let mut ends = Vec::new();
     for (at, letter) in text.char_indices() {
         match (letter, quote) {
             (_, Some(end)) if letter == end => quote = None,
