@@ -156,8 +156,10 @@ def searches(side):
               "--max-requests", 20000, "--out", "out/knee")
     side.run("find-knee", "scenarios/graphs/tree.toml", "--slo", "50ms", "--quantile", "p90", "--set", "workload.requests=2000",
              "--max-requests", 4000, "--out", "out/knee")
-    side.both("find-window", "scenarios/dvabatch/linknet.toml", "--policy", "DelayBatch", "--windows", "1ms,5ms", "--tolerance", "0.05", "--set",
-              "workload.requests=3000", "--out", "out/window")
+    side.both("tune", "scenarios/dvabatch/linknet.toml", "--policy", "DelayBatch", "--over", "window=1ms,5ms", "--tolerance", "0.05",
+              "--replications", 3, "--set", "workload.requests=3000", "--out", "out/window")
+    side.both("find-workers", "scenarios/quickstart.toml", "--rate", 20000, "--set", "workload.requests=3000", "--replications", 2,
+              "--max-requests", 20000, "--out", "out/workers")
 
 
 def real(side):
@@ -197,7 +199,7 @@ def mistakes(side):
         ["sim", "scenarios/validate/chains.toml", "--out", "wrong"], ["sim", good, "--threads", "0", "--out", "wrong"],
         ["sim", "scenarios/batchmaker/fig5.toml", "--set", "workload.requests=5", "--out", "wrong"], ["sim", "examples/policy-crate/edf.toml"],
         ["real", good, "--set", "device.precision=f16", "--out", "wrong"], ["find-knee", "scenarios/batchmaker/fig5.toml", "--slo", "5ms"],
-        ["find-window", good, "--policy", "Unknown"], ["plot", "nowhere"], ["plot", "out/sim/quickstart", "--kind", "pie"],
+        ["tune", good, "--policy", "Unknown"], ["find-window", good], ["plot", "nowhere"], ["plot", "out/sim/quickstart", "--kind", "pie"],
         ["plot", "out/sim/quickstart", "--kind", "gantt"], ["plot", "out/sim/quickstart", "--point", "7", "-o", "wrong/p"], ["compare", "out", "nowhere"],
         ["compare", "out/sim/quickstart", "out/sim/fig5", "--out", "wrong"], ["explain", "out/sim/quickstart", "request", "1"],
         ["explain", "out/sim/fig5/nowhere", "task", "1"], ["replay", "out/sim/quickstart"], ["trace", "info", "in/bad.csv"], ["trace", "info", "none.csv"],
@@ -206,7 +208,7 @@ def mistakes(side):
         ["network", "scenarios/networks/vgg19.csv", "--at", "nothing"], ["grnn", "rank", "--cell", "lstm", "--hidden", "7", "--batch", "0"],
         ["grnn", "rank", "--cell", "lstm", "--hidden", "256", "--batch", "4", "--device", "abacus"], ["jit", "count", "traces/europarl-en.csv"],
         ["profile", "--cell", "lstm:no"], ["profile"], ["--version"], ["--help"], *([c, "--help"] for c in (
-            "sim real find-knee find-window plot compare profile trace reproduce replay explain validate jit grnn network policies devices").split()),
+            "sim real find-knee find-workers tune plot compare profile trace reproduce replay explain validate jit grnn network policies devices").split()),
         *(["trace", c, "--help"] for c in ("gen", "info", "import", "convert")), ["jit", "count", "--help"], ["grnn", "rank", "--help"],
     ):
         side.run(*args, how="wording")

@@ -4,18 +4,20 @@
 //! mistake of the user, 3 points that other shards have to compute. A program with policies of its own calls [`main`] with
 //! its registry and has all commands.
 
+mod answers;
 pub mod compare;
 pub mod explain;
 pub mod export;
+pub mod find;
 pub mod grnn;
 pub mod import;
 pub mod jit;
-pub mod knee;
 pub mod list;
 pub mod network;
 pub mod parts;
 pub mod plot;
 pub mod profile;
+mod removed;
 pub mod render;
 pub mod replay;
 pub mod report;
@@ -38,6 +40,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use self::removed::refuse_removed;
 use self::render::{Shown, say};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
@@ -82,9 +85,8 @@ macro_rules! commands {
 commands! {
     Sim(sim::SimArgs) sim::sim;
     Real(sim::RealArgs) sim::real;
-    FindKnee(knee::KneeArgs) |args, registry, _| knee::find_knee(args, registry);
-    FindWorkers(knee::WorkersArgs) |args, registry, _| knee::find_workers(args, registry);
-    FindWindow(tune::WindowArgs) |args, registry, _| tune::find_window(args, registry);
+    FindKnee(find::KneeArgs) |args, registry, _| find::find_knee(args, registry);
+    FindWorkers(find::WorkersArgs) |args, registry, _| find::find_workers(args, registry);
     Tune(tune::Args) |args, registry, _| tune::run(args, registry);
     Plot(Box<plot::Args>) |args, _, _| plot::run(args);
     Compare(compare::Args) |args, _, _| compare::run(args);
@@ -125,9 +127,12 @@ pub fn main(registry: &Registry) -> ExitCode {
 
 /// Runs the command line as [`main`] does, with these executors and simulators.
 pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
-    let parsed = Cli::from_arg_matches(&command(executors).get_matches())
-        .unwrap_or_else(|error| error.exit());
-    match parsed.command.run(registry, executors) {
+    let matches = command(executors).try_get_matches();
+    let outcome = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(parsed) => parsed.command.run(registry, executors),
+        Err(error) => Err(refuse_removed(&error).unwrap_or_else(|| error.exit())),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(format_args!("batchlab: {error}"));

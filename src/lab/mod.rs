@@ -8,6 +8,8 @@ pub mod scenario;
 pub mod figures;
 pub mod run;
 
+pub mod search;
+
 pub mod validate;
 
 pub mod explain;

@@ -10,11 +10,12 @@ use crate::base::units::{Nanos, Rate};
 use crate::lab::figures::{self, ScenarioFigures};
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::fingerprint::hash;
-use crate::lab::run::goal::{Answer, Goal};
-use crate::lab::run::knee::{Effort, Objective};
-use crate::lab::run::search::Searches;
 use crate::lab::run::{self, RunOptions, RunReport};
 use crate::lab::scenario::{LoadPoint, Quantile, Scenario};
+use crate::lab::search::Searched;
+use crate::lab::search::objective::{Effort, Objective, ObjectiveTime};
+use crate::lab::search::rate::{Knee, RateSearch};
+use crate::lab::search::sweep::SweepSearch;
 
 /// The folder of a paper's searches.
 pub const SEARCHES: &str = "searches";
@@ -71,7 +72,7 @@ impl StudyRunner<'_> {
 
     /// Searches in a folder that the scenario's settings name, since studies search in many variations of one
     /// scenario. The searches begin near the rate that is given, or near the last of the scenario's.
-    fn search_highest_rates(&self, scenario: &Scenario, near: Option<Rate>) -> Result<Vec<Answer>> {
+    fn search_highest_rates(&self, scenario: &Scenario, near: Option<Rate>) -> Result<Vec<Knee>> {
         let near = near.or_else(|| match scenario.points().last() {
             Some(LoadPoint::Rate(last)) => Some(*last),
             _ => None,
@@ -80,7 +81,7 @@ impl StudyRunner<'_> {
         let folder = self.folder().join(SEARCHES).join(settings);
         let asked = [(scenario.clone(), objective(scenario)?)];
         let effort = Effort { near, ..EFFORT };
-        let searches = Searches::new(Goal::HighestRate, &asked, effort, &folder)?;
+        let searches = SweepSearch::new(&RateSearch, &asked, effort, &folder)?;
         let mut own = None;
         let mut lock = None;
         if self.workspace.merge_only {
@@ -98,7 +99,7 @@ impl StudyRunner<'_> {
         }
         let mut answers = Vec::new();
         for answer in found.into_iter().flatten() {
-            let Ok(answer) = answer else {
+            let Searched::Answer(answer) = answer else {
                 let folder = searches.folder().path.display();
                 return Err(Error::Incomplete(format!("{folder}: a search is missing")));
             };
@@ -120,7 +121,7 @@ impl StudyRunner<'_> {
             scenario.policies.retain(|entry| entry.label == policy);
             let near = peaks.last().and_then(|(_, peak)| *peak);
             let answers = self.search_highest_rates(&scenario, near)?;
-            peaks.push((window, answers.first().and_then(Answer::mean)));
+            peaks.push((window, answers.first().and_then(Knee::mean)));
         }
         self.workspace
             .known_window_peaks()
@@ -186,7 +187,7 @@ fn objective(scenario: &Scenario) -> Result<Objective> {
         slo,
         quantile: Quantile::P99,
         max_rejected: 0.0,
-        tokens: None,
+        limited: ObjectiveTime::Latency,
     })
 }
 

@@ -1,4 +1,4 @@
-//! `batchlab find-knee` and `batchlab find-window`.
+//! `batchlab find-knee`, and the commands that were removed.
 
 use crate::desk::{Desk, SCENARIO};
 
@@ -366,63 +366,54 @@ fn searches_that_lead_nowhere_are_refused() {
     );
 }
 
-/// A batch of one is full at once, so windows make no difference, and the shortest is the best.
+/// A batch of one is full at once, so windows make no difference, and the first is the best.
 #[test]
-fn the_shortest_of_equal_windows_is_found() {
+fn the_first_of_equal_windows_is_found() {
     let desk = deterministic();
     let scenario = desk.read("t.toml").replace(
         "kind = \"immediate\"",
         "kind = \"padded\"\nmax_batch = 1\nbucket_width = 1",
     );
     desk.write("t.toml", scenario);
-    let find = |more: &[&str]| {
-        let words = [
-            "find-window",
+    let found = desk
+        .run(&[
+            "tune",
             "t.toml",
             "-q",
             "--slo",
             "2ms",
+            "--policy",
+            "padded",
+            "--over",
+            "window=1ms,5ms",
+            "--replications",
+            "1",
             "--set",
             "workload.requests=5000",
             "--set",
-        ];
-        let arrivals = ["arrivals={ process = 'uniform', rates = [3] }"];
-        desk.run(&[&words[..], &arrivals, more].concat())
-    };
-    let found = find(&[
-        "--policy",
-        "padded",
-        "--windows",
-        "5ms,1ms",
-        "--format",
-        "json",
-    ])
-    .ok()
-    .json();
-    assert_eq!(found["best_ms"], 1.0);
-    for row in found["rows"].as_array().unwrap() {
+            "arrivals={ process = 'uniform', rates = [3] }",
+            "--format",
+            "json",
+        ])
+        .ok()
+        .json();
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!(rows[0]["policy.padded.window"], "1ms", "{found}");
+    for row in rows {
         let knee = row["knee_rps"].as_f64().unwrap();
         assert!((985.0..1000.3).contains(&knee), "{row}");
     }
-    let told = find(&["--policy", "padded", "--windows", "5ms,1ms"])
-        .ok()
-        .stdout;
-    assert!(
-        told.lines()
-            .any(|line| line.starts_with("  window 1ms")
-                && line.ends_with("the shortest of the best")),
-        "{told}"
-    );
+}
 
-    find(&["--policy", "absent"]).failed(
+#[test]
+fn removed_commands_name_their_replacements() {
+    let desk = Desk::new();
+    desk.run(&["find-window", "t.toml", "--policy", "A"]).failed(
         2,
-        "t.toml: --policy: no policy is labelled \"absent\"; there are padded",
+        "find-window: the command was removed; use batchlab tune SCENARIO --policy LABEL --over window=",
     );
-    desk.write(
-        "t.toml",
-        desk.read("t.toml")
-            .replace("padded", "immediate")
-            .replace("max_batch = 1\nbucket_width = 1", ""),
+    desk.run(&["swarm", "--runs", "3"]).failed(
+        2,
+        "swarm: the command was removed; use cargo test --test swarm",
     );
-    find(&["--policy", "immediate"]).failed(2, "t.toml: --policy: immediate has no batch window");
 }

@@ -6,13 +6,13 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use batchlab::error::Result;
 use batchlab::policy::registry::Registry;
-use batchlab::run::capacity;
-use batchlab::run::goal::Answer;
-use batchlab::run::knee::{self, Effort, Objective};
-use batchlab::run::search::{Kept, Question, Searched};
 use batchlab::scenario::{Quantile, Scenario};
+use batchlab::search::objective::{Effort, Objective, ObjectiveTime};
+use batchlab::search::parts::SearchRecord;
+use batchlab::search::rate::{Knee, RateSearch};
+use batchlab::search::workers::WorkerSearch;
+use batchlab::search::{self, Question, Search, Searched};
 use batchlab::units::{Nanos, Rate};
 use tempfile::TempDir;
 
@@ -38,36 +38,37 @@ fn scenario(costs: &str, workers: usize, policy: &str) -> (TempDir, Scenario) {
     (folder, scenario)
 }
 
-fn find(scenario: &Scenario, slo: Nanos, quantile: Quantile, effort: &Effort) -> Answer {
+fn find(scenario: &Scenario, slo: Nanos, quantile: Quantile, effort: &Effort) -> Knee {
     let objective = Objective {
         slo,
         quantile,
         max_rejected: 0.0,
-        tokens: None,
+        limited: ObjectiveTime::Latency,
     };
-    let knees = answers(scenario, &objective, effort, knee::find);
+    let knees = answers(scenario, &objective, effort, &RateSearch);
     knees.into_iter().next().expect("one policy")
 }
 
-fn answers(
+fn answers<S: Search>(
     scenario: &Scenario,
     objective: &Objective,
     effort: &Effort,
-    find: impl Fn(&Question<'_>) -> Result<Vec<Searched<Answer>>>,
-) -> Vec<Answer> {
-    let (kept, stop) = (Kept::default(), AtomicBool::new(false));
+    search: &S,
+) -> Vec<S::Answer> {
+    let record = SearchRecord::default();
+    let stop = AtomicBool::new(false);
     let question = Question {
         scenario,
         objective,
         effort,
-        kept: &kept,
+        record: &record,
         stop: &stop,
         progress: &|| (),
     };
-    find(&question)
+    search::find(search, &question)
         .expect("an answer")
         .into_iter()
-        .flatten()
+        .filter_map(Searched::answer)
         .collect()
 }
 
@@ -181,16 +182,18 @@ fn the_fewest_workers_are_exact() {
         slo: Nanos(4 * MS),
         quantile: Quantile::P99,
         max_rejected: 0.0,
-        tokens: None,
+        limited: ObjectiveTime::Latency,
     };
     for rate in [2_000.0, 6_000.0] {
         let exact = (1..)
             .find(|workers| 1e3 * mdc_knee(1.0, *workers, 4.0, 0.99) >= rate)
             .expect("some number");
         let find = |most| {
-            answers(&scenario, &objective, &effort(0.01), |question| {
-                capacity::find(question, Rate(rate), most)
-            })
+            let search = WorkerSearch {
+                rate: Rate(rate),
+                most,
+            };
+            answers(&scenario, &objective, &effort(0.01), &search)
         };
         let found = find(64);
         assert_eq!(

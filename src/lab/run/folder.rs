@@ -96,7 +96,7 @@ pub(super) type FileSizes = BTreeMap<String, u64>;
 
 impl Folder {
     /// The folder as each scenario of a sweep sees it: they share its path. `devices` describes what each runs on.
-    pub(super) fn of_variants<S: Borrow<Scenario>>(
+    pub(crate) fn of_variants<S: Borrow<Scenario>>(
         scenarios: &[S],
         devices: &[String],
         out: &Path,
@@ -116,7 +116,7 @@ impl Folder {
     }
 
     /// The same folder with the fingerprints of a search. `settings` is hashed into them.
-    pub(super) fn for_search(self, settings: &str) -> Folder {
+    pub(crate) fn for_search(self, settings: &str) -> Folder {
         let fingerprints = self
             .fingerprints
             .iter()
@@ -160,7 +160,7 @@ impl Folder {
     }
 
     /// Writes `run.json`, or the same of a search, unless the file already says the same.
-    pub(super) fn write_settings<S: Borrow<Scenario>>(
+    pub(crate) fn write_settings<S: Borrow<Scenario>>(
         folders: &[Folder],
         scenarios: &[S],
         (file, backend, replications): (&str, SelectedBackend, u32),
@@ -230,7 +230,7 @@ impl Folder {
     }
 
     /// Removes what searches of one kind have found.
-    pub(super) fn clear_searches(&self, kind: &str) {
+    pub(crate) fn clear_searches(&self, kind: &str) {
         self.remove_from_points(|point, name| {
             point.split(',').next() == Some(kind) && has_name(SEARCH, name)
         });

@@ -4,25 +4,19 @@
 //! writes a summary and logs. Simulated runs are spread over threads; real runs go one after the other. A run is a line of
 //! calls: [`Sweep::run`], `Point::run`, [`Target::execute`](target::Target::execute), and the engine.
 
-mod bounds;
-pub mod capacity;
-pub mod control;
+pub mod bounds;
 pub mod executor;
 pub mod fingerprint;
 pub mod folder;
-pub mod goal;
 pub mod inputs;
 mod job;
-pub mod knee;
 pub mod lock;
 mod point;
-pub mod search;
 pub mod shard;
 pub mod standard;
 mod sweep;
 pub mod target;
 mod tolerance;
-pub mod tune;
 pub mod verify;
 
 pub use self::job::Run;

@@ -38,7 +38,7 @@ impl PlannedPoint {
         sweep_keys::label(&self.policy, &self.swept)
     }
 
-    pub(super) fn new(
+    pub(crate) fn new(
         scenario: &Scenario,
         entry: &PolicyEntry,
         load: String,

@@ -8,16 +8,16 @@
 
 use statrs::distribution::{Discrete as _, Poisson};
 
-use super::bounds::batch_times;
-use super::executor::SelectedBackend;
-use super::target::prepare;
 use crate::base::error::{Error, Result, refuse_if};
 use crate::base::units::{Nanos, Rate};
+use crate::lab::run::bounds::batch_times;
+use crate::lab::run::executor::SelectedBackend;
+use crate::lab::run::prepare;
 use crate::lab::scenario::{ArrivalSpec, LoadPoint, Scenario};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Optimum {
-    /// The fewest requests with which an idle worker should start.
+    /// The smallest number of requests with which an idle worker should start.
     pub wait_for: u32,
     /// Mean latency plus the weight times the busy share, in seconds.
     pub cost: f64,
@@ -25,15 +25,17 @@ pub struct Optimum {
 
 /// Value iteration ends when the bounds of the cost differ by less than this share of it.
 const PRECISION: f64 = 1e-9;
-/// Requests beyond the largest batch that are told apart. At a load of ρ about 1 / (2 (1 - ρ)) wait beyond it on average.
+/// The number of requests beyond the largest batch that states distinguish. At a load of ρ, about 1 / (2 (1 - ρ)) wait
+/// beyond it on average.
 const BEYOND: usize = 300;
-/// Of what the largest batches serve; at more, a number beyond `BEYOND` is no longer rare.
+/// The highest share of what the largest batches serve. Above it, more than `BEYOND` requests are no longer rare.
 const HIGHEST_LOAD: f64 = 0.98;
-/// The time of an iteration grows with its square.
+/// The largest batch; the time of an iteration grows with its square.
 const LARGEST: u32 = 1024;
+/// The number of iterations after which the search gives up.
 const MOST_STEPS: usize = 1_000_000;
 
-/// The time of each batch of a scenario's requests, up to the cap, in seconds.
+/// The time of each batch of a scenario's requests, up to the cap, in seconds, and the scenario's rates.
 ///
 /// # Errors
 /// If the theory does not hold: requests that differ, several workers, arrivals other than Poisson.
@@ -76,12 +78,15 @@ pub fn service(scenario: &Scenario, max_batch: u32) -> Result<(Vec<f64>, Vec<Rat
     Ok((times, rates.collect()))
 }
 
-/// `service`: of a batch of 1, 2, …, in seconds. `weight`: what a worker that is always busy is worth, as latency.
+/// Finds the best limit at a rate. `service` has the times of batches of 1, 2, … in seconds; `weight` is what a worker
+/// that is always busy costs, as latency.
 ///
 /// # Errors
 /// A rate at which the largest batches are busy nearly all the time, and batches that take no time.
 pub fn optimum(rate: Rate, service: &[f64], weight: Nanos) -> Result<Optimum> {
-    let (rate, cap, weight) = (rate.0, service.len(), weight.as_secs_f64());
+    let rate = rate.0;
+    let cap = service.len();
+    let weight = weight.as_secs_f64();
     let without_time =
         || Error::input("a batch takes no time; name a cost table with the times of the cells");
     refuse_if(service[0] <= 0.0, without_time)?;

@@ -1,0 +1,180 @@
+//! `batchlab find-knee` and `find-workers`.
+
+use std::slice;
+use std::sync::atomic::AtomicBool;
+
+use super::answers::{AnswerRow, ObjectiveArgs, SearchReport, ShowSearch};
+use super::parts::Parts;
+use super::sim::note_missing_locks;
+use super::{Common, Sweeps, number_in};
+use crate::base::error::Result;
+use crate::base::units::Rate;
+use crate::core::policy::registry::Registry;
+use crate::lab::run::executor::SelectedBackend;
+use crate::lab::run::shard::PlannedPoint;
+use crate::lab::scenario::Scenario;
+use crate::lab::search::objective::{Effort, Objective};
+use crate::lab::search::rate::RateSearch;
+use crate::lab::search::sweep::SweepSearch;
+use crate::lab::search::workers::WorkerSearch;
+use crate::lab::search::{Search, Searched};
+
+/// Find the highest rate at which each policy of a scenario holds a latency objective
+///
+/// Each replication brackets and bisects the rate with its own requests, in runs that grow until the 95 % interval over the
+/// replications is as narrow as the tolerance. Requests that are rejected or fail have missed the objective. Writes
+/// DIR/NAME/knee.csv, where NAME is the scenario's name, and its settings as knee.json.
+#[derive(clap::Args, Clone, Debug)]
+pub struct KneeArgs {
+    #[command(flatten)]
+    asked: ObjectiveArgs,
+
+    /// As a fraction of the rate: half the width of the interval, and the smallest overload that a run must show
+    #[arg(long, default_value_t = 0.005, value_parser = number_in(0.0001..=0.5))]
+    tolerance: f64,
+
+    /// Searches, each with its own random sequences
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    replications: u32,
+
+    /// The longest run, in requests; results that it limits are marked
+    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
+    max_requests: u32,
+
+    /// The share of requests that may be rejected without missing the objective, from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = number_in(0.0..=1.0))]
+    max_rejected: f64,
+
+    #[command(flatten)]
+    parts: Parts,
+
+    #[command(flatten)]
+    sweeps: Sweeps,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Find the smallest number of workers with which each policy holds a latency objective at a rate
+///
+/// A number of workers holds the objective if it does in every replication. Writes DIR/NAME/workers.csv, where NAME is the
+/// scenario's name, and its settings as workers.json.
+#[derive(clap::Args, Clone, Debug)]
+pub struct WorkersArgs {
+    /// Requests per second
+    #[arg(long, value_parser = number_in(1e-3..=1e9))]
+    rate: f64,
+
+    /// The largest number of workers to try
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    max_workers: u32,
+
+    #[command(flatten)]
+    search: KneeArgs,
+}
+
+pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
+    args.run(RateSearch, registry)
+}
+
+pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
+    let search = WorkerSearch {
+        rate: Rate(args.rate),
+        most: args.max_workers,
+    };
+    args.search.run(search, registry)
+}
+
+impl KneeArgs {
+    fn run<S: ShowSearch>(&self, search: S, registry: &Registry) -> Result<()> {
+        let common = &self.common;
+        let mut asked = Vec::new();
+        for scenario in common.sweep(&self.asked.scenario, &self.sweeps.sweeps, registry)? {
+            let objective = self
+                .asked
+                .objective(&scenario, self.max_rejected, "100ms")?;
+            asked.push((scenario, objective));
+        }
+        let effort = Effort {
+            tolerance: self.tolerance,
+            replications: self.replications,
+            max_requests: self.max_requests,
+            near: None,
+        };
+        let out = common.out(SelectedBackend::SIM.name());
+        let searches = SweepSearch::new(&search, &asked, effort, &out)?;
+        let mut points = searches.points();
+        let folder = &searches.folder().path;
+        if self.parts.plan || self.parts.merge_only {
+            mark_finished(&searches, &mut points)?;
+            if self.parts.plan {
+                return self.parts.show(&points, common.shown);
+            }
+            Parts::refuse_missing(&points, slice::from_ref(folder))?;
+        }
+        let own = self.parts.own(&points);
+        let runs = match &own {
+            Some((_, own)) => own.iter().filter(|own| **own).count(),
+            None => points.len(),
+        };
+        let lock = searches.open(self.parts.keeps(), self.parts.shard)?;
+        note_missing_locks(common, lock.held);
+        let name = &asked[0].0.name;
+        let found = common.run_with_progress(runs, name, |stop, done| {
+            searches.find(own.as_ref().map(|(_, own)| &own[..]), stop, done)
+        })?;
+        if let Some((shard, own)) = own {
+            searches.mark_finished(&mut points, &found);
+            let finished = points
+                .iter()
+                .zip(&own)
+                .filter(|(point, own)| point.finished && **own)
+                .count();
+            common.note(format!(
+                "shard {shard}: {finished} of {runs} points are finished in {}",
+                folder.display()
+            ));
+            return common.shown.several().end();
+        }
+        searches.write_settings()?;
+        lock.complete();
+        let rows = rows(&asked, found);
+        let report = SearchReport {
+            name: name.clone(),
+            search: &search,
+            objective: asked[0].1,
+            tolerance: self.tolerance,
+            file: folder.join(format!("{}.csv", S::NAME)),
+            is_tuning: false,
+        };
+        report.write_and_show(common, &rows, rows.len(), search.note(&rows))
+    }
+}
+
+/// Sets which points are finished, without searching.
+fn mark_finished<S: Search>(
+    searches: &SweepSearch<'_, S>,
+    points: &mut [PlannedPoint],
+) -> Result<()> {
+    let none = vec![false; points.len()];
+    let found = searches.find(Some(&none), &AtomicBool::new(false), &|| ())?;
+    searches.mark_finished(points, &found);
+    Ok(())
+}
+
+/// A row for each policy of each scenario.
+fn rows<A>(asked: &[(Scenario, Objective)], found: Vec<Vec<Searched<A>>>) -> Vec<AnswerRow<A>> {
+    let mut rows = Vec::new();
+    for ((scenario, objective), found) in asked.iter().zip(found) {
+        let answers = found.into_iter().filter_map(Searched::answer);
+        for (answer, entry) in answers.zip(&scenario.policies) {
+            rows.push(AnswerRow {
+                entry: entry.clone(),
+                objective: *objective,
+                answer,
+                round: 1,
+            });
+        }
+    }
+    rows
+}

@@ -1,0 +1,262 @@
+//! The best settings of a policy for an objective, by successive halving: each round searches more precisely, and only for
+//! the settings that may still be the best.
+//!
+//! Settings are compared in pairs: replication *i* of each has the same requests. Among the settings that are within the
+//! tolerance in the end, or can't be told apart, the first is the best.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::objective::{Effort, Objective};
+use super::parts::SearchRecord;
+use super::{Answer, Question, Search, Searched, find};
+use crate::base::error::Result;
+use crate::core::summary::stats::{Interval, paired_difference};
+use crate::lab::scenario::Scenario;
+
+/// A setting, and the answer of its last search.
+#[derive(Clone, Debug)]
+pub struct TriedSetting<A> {
+    /// The scenario with one policy.
+    pub scenario: Scenario,
+    /// The place among the candidates.
+    pub place: usize,
+    pub answer: A,
+    /// The number of the last round with this setting, from 1.
+    pub round: u32,
+}
+
+/// The precision of the rounds before the last, relative to the rate, and their replications.
+const ROUNDS: [(f64, u32); 2] = [(0.1, 3), (0.03, 5)];
+
+impl<A> TriedSetting<A> {
+    /// Whether the last round searched with this setting.
+    pub fn is_finalist(&self) -> bool {
+        self.round as usize > ROUNDS.len()
+    }
+}
+
+/// The mean score of an answer and its second score. Higher is better.
+fn rank(answer: &impl Answer) -> (f64, f64) {
+    let scores = answer.scores();
+    let mean = if scores.is_empty() {
+        f64::NEG_INFINITY
+    } else {
+        scores.iter().sum::<f64>() / scores.len() as f64
+    };
+    (mean, answer.second_score())
+}
+
+/// Whether a setting with this answer can't be the best any more: it is worse by more than the searches may be off, with
+/// 95 % confidence; or it is in the worse half and worse by more than the tolerance in all replications.
+fn is_eliminated<A: Answer>(answer: &A, best: &A, tolerance: f64, in_worse_half: bool) -> bool {
+    let own = answer.scores();
+    let others = best.scores();
+    if own.is_empty() || others.is_empty() {
+        return own.len() < others.len();
+    }
+    let resolution = answer.resolution() + best.resolution();
+    match paired_difference(&own, &others) {
+        Some(Interval { mean, half_width }) => {
+            let off = resolution * rank(best).0.abs();
+            mean + half_width + off < 0.0 || (in_worse_half && are_worse(&own, &others, tolerance))
+        }
+        None => are_worse(&own, &others, resolution),
+    }
+}
+
+/// Whether each score is below the other one by more than `share` of it.
+fn are_worse(own: &[f64], others: &[f64], share: f64) -> bool {
+    own.iter()
+        .zip(others)
+        .all(|(own, other)| *own < other - share * other.abs())
+}
+
+/// What settings are searched for.
+pub struct Tuning<'a, S> {
+    pub search: &'a S,
+    pub objective: &'a Objective,
+    /// The effort of the last round.
+    pub effort: &'a Effort,
+    pub stop: &'a AtomicBool,
+    /// The function that is called for each search.
+    pub progress: &'a (dyn Fn() + Sync),
+}
+
+impl<S: Search> Tuning<'_, S> {
+    /// All settings, the best first. Each candidate is a scenario with one policy.
+    pub fn find(&self, candidates: Vec<Scenario>) -> Result<Vec<TriedSetting<S::Answer>>> {
+        let mut left = Vec::new();
+        for (place, scenario) in candidates.into_iter().enumerate() {
+            left.push(TriedSetting {
+                scenario,
+                place,
+                answer: S::Answer::default(),
+                round: 0,
+            });
+        }
+        let mut eliminated = Vec::new();
+        for (tolerance, replications) in ROUNDS {
+            let tolerance = tolerance.max(self.effort.tolerance);
+            let replications = replications.min(self.effort.replications);
+            left = self.search_all(left, tolerance, replications)?;
+            let best = left[0].answer.clone();
+            let half = left.len().div_ceil(2);
+            let mut kept = Vec::new();
+            let mut lost = Vec::new();
+            for (place, one) in left.into_iter().enumerate() {
+                if is_eliminated(&one.answer, &best, tolerance, place >= half) {
+                    lost.push(one);
+                } else {
+                    kept.push(one);
+                }
+            }
+            left = kept;
+            // Settings that were eliminated later are better.
+            eliminated.splice(..0, lost);
+        }
+        left = self.search_all(left, self.effort.tolerance, self.effort.replications)?;
+        let best = first_of_equals(&left, self.effort.tolerance);
+        left[..=best].rotate_right(1);
+        left.append(&mut eliminated);
+        Ok(left)
+    }
+
+    /// Searches with each setting, and sorts them, the best first.
+    fn search_all(
+        &self,
+        settings: Vec<TriedSetting<S::Answer>>,
+        tolerance: f64,
+        replications: u32,
+    ) -> Result<Vec<TriedSetting<S::Answer>>> {
+        let mut tried = settings
+            .into_par_iter()
+            .with_max_len(1)
+            .map(|setting| self.search_one(setting, tolerance, replications))
+            .collect::<Result<Vec<_>>>()?;
+        tried.sort_by(|a, b| {
+            rank(&b.answer)
+                .partial_cmp(&rank(&a.answer))
+                .expect("numbers")
+        });
+        Ok(tried)
+    }
+
+    fn search_one(
+        &self,
+        setting: TriedSetting<S::Answer>,
+        tolerance: f64,
+        replications: u32,
+    ) -> Result<TriedSetting<S::Answer>> {
+        let effort = Effort {
+            tolerance,
+            replications,
+            near: setting.answer.expected_rate(),
+            ..*self.effort
+        };
+        let question = Question {
+            scenario: &setting.scenario,
+            objective: self.objective,
+            effort: &effort,
+            record: &SearchRecord::default(),
+            stop: self.stop,
+            progress: &|| (),
+        };
+        let searched = find(self.search, &question)?.into_iter().next();
+        // Without a folder of results, all parts of a search are carried out.
+        let answer = searched
+            .and_then(Searched::answer)
+            .expect("the answer for one policy");
+        (self.progress)();
+        Ok(TriedSetting {
+            answer,
+            round: setting.round + 1,
+            ..setting
+        })
+    }
+}
+
+/// The index of the setting that was named first among those that may be the best. The settings are sorted.
+fn first_of_equals<A: Answer>(settings: &[TriedSetting<A>], tolerance: f64) -> usize {
+    let best = &settings[0].answer;
+    let best_score = rank(best).0;
+    let within = best_score - tolerance * best_score.abs();
+    let mut first = 0;
+    for (index, setting) in settings.iter().enumerate() {
+        let is_equal = rank(&setting.answer).0 >= within
+            || !is_eliminated(&setting.answer, best, tolerance, false);
+        if is_equal && setting.place < settings[first].place {
+            first = index;
+        }
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rate::Knee;
+    use super::*;
+    use crate::base::units::Rate;
+
+    fn knee(rates: &[f64]) -> Knee {
+        let rates = rates.iter().copied().map(Rate).collect();
+        Knee {
+            rates,
+            resolution: 0.001,
+            requests: 1,
+            caveat: None,
+        }
+    }
+
+    #[test]
+    fn a_setting_goes_out_when_it_is_worse_for_the_same_requests() {
+        let best = knee(&[100.0, 200.0, 300.0]);
+        // The rates of replications differ much more than those of the settings.
+        assert!(is_eliminated(
+            &knee(&[98.0, 198.0, 298.1]),
+            &best,
+            0.1,
+            false
+        ));
+        // The brackets of both searches are that wide.
+        assert!(!is_eliminated(
+            &knee(&[99.7, 199.7, 299.8]),
+            &best,
+            0.1,
+            false
+        ));
+        assert!(!is_eliminated(
+            &knee(&[95.0, 100.0, 290.0]),
+            &best,
+            0.1,
+            false
+        ));
+        // In the worse half, as much as the tolerance is enough.
+        assert!(is_eliminated(
+            &knee(&[95.0, 100.0, 290.0]),
+            &best,
+            0.03,
+            true
+        ));
+        assert!(!is_eliminated(
+            &knee(&[95.0, 100.0, 290.0]),
+            &best,
+            0.1,
+            true
+        ));
+        assert!(!is_eliminated(
+            &knee(&[101.0, 100.0, 200.0]),
+            &best,
+            0.03,
+            true
+        ));
+        assert!(!is_eliminated(&best, &best, 0.03, true));
+        let none = knee(&[]);
+        assert!(
+            rank(&none) < rank(&best)
+                && is_eliminated(&none, &best, 0.1, false)
+                && !is_eliminated(&none, &none, 0.1, true)
+        );
+    }
+}
