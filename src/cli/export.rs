@@ -25,8 +25,8 @@ pub struct Args {
     results: Vec<PathBuf>,
 
     /// What the rows are
-    #[arg(long, value_enum, default_value_t = Rows::Requests)]
-    rows: Rows,
+    #[arg(long, value_enum, default_value_t = ExportRows::Requests)]
+    rows: ExportRows,
 
     /// CSV file to write; `-` for standard output [default: standard output]
     #[arg(short, long, value_name = "FILE")]
@@ -34,7 +34,7 @@ pub struct Args {
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum Rows {
+enum ExportRows {
     Requests,
     Tasks,
     Summaries,
@@ -50,16 +50,16 @@ pub fn run(args: &Args) -> Result<()> {
     let mut unreadable = None;
     let mut fill = |out: &mut dyn Write| {
         let keys = sweep_keys::keys(places().map(|place| &place.swept[..]));
-        let mut table = Table {
+        let mut table = ExportTable {
             sides: &sides,
             keys,
             csv: csv::Writer::from_writer(out),
             unreadable: None,
         };
         let written = match args.rows {
-            Rows::Requests => table.logs::<RequestLine>(),
-            Rows::Tasks => table.logs::<TaskLine>(),
-            Rows::Summaries => table.summaries(),
+            ExportRows::Requests => table.logs::<RequestLine>(),
+            ExportRows::Tasks => table.logs::<TaskLine>(),
+            ExportRows::Summaries => table.summaries(),
         };
         unreadable = table.unreadable;
         written.and_then(|()| table.csv.flush())
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<()> {
     unreadable.map_or(written, Err)
 }
 
-struct Table<'a, 'o> {
+struct ExportTable<'a, 'o> {
     sides: &'a [Side],
     keys: Vec<&'a str>,
     csv: csv::Writer<&'o mut dyn Write>,
@@ -79,7 +79,7 @@ struct Table<'a, 'o> {
     unreadable: Option<Error>,
 }
 
-impl<'a> Table<'a, '_> {
+impl<'a> ExportTable<'a, '_> {
     fn read<T>(&mut self, read: Result<T>) -> io::Result<T> {
         read.map_err(|error| {
             let cause = io::Error::other(error.to_string());

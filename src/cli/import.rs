@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::render::put;
-use super::render::say;
+use super::render::{put, say};
 use crate::base::error::{Context as _, Result};
 use crate::base::shipped;
 use crate::core::policy::closed_batches::Version;
@@ -14,7 +13,7 @@ use crate::lab::import::triton;
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     #[command(subcommand)]
-    from: From,
+    from: ImportCommand,
 
     /// File to write; `-` for standard output [default: standard output]
     #[arg(short, long, value_name = "FILE", global = true)]
@@ -22,7 +21,7 @@ pub struct Args {
 }
 
 #[derive(clap::Subcommand, Clone, Debug)]
-enum From {
+enum ImportCommand {
     /// The table of a policy from a model's config.pbtxt in Triton's repository
     ///
     /// Fields that are not modelled are named on standard error; docs/TRITON.md says why.
@@ -68,16 +67,15 @@ impl Release {
 
 pub fn run(args: &Args) -> Result<()> {
     let text = match &args.from {
-        From::Triton { config, release } => {
+        ImportCommand::Triton { config, release } => {
             let imported = triton::policy(&shipped::text(config)?, release.version())
                 .within(config.display())?;
-            imported
-                .notes
-                .iter()
-                .for_each(|note| say(format_args!("{}: {note}", config.display())));
+            for note in &imported.notes {
+                say(format_args!("{}: {note}", config.display()));
+            }
             imported.table()?
         }
-        From::PerfAnalyzer { files, cell } => {
+        ImportCommand::PerfAnalyzer { files, cell } => {
             let mut measured = MeasuredTimes::default();
             for file in files {
                 let sized = file
@@ -93,10 +91,9 @@ pub fn run(args: &Args) -> Result<()> {
                 )?;
             }
             let table = measured.table(cell)?;
-            measured
-                .unused
-                .iter()
-                .for_each(|row| say(format_args!("{row}; the row is not used")));
+            for row in &measured.unused {
+                say(format_args!("{row}; the row is not used"));
+            }
             table
         }
     };

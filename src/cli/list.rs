@@ -27,27 +27,24 @@ pub struct PoliciesArgs {
 
 pub fn policies(args: &PoliciesArgs, registry: &Registry) -> Result<()> {
     let known: Vec<&str> = registry.kinds().collect();
-    let kind = |name: &String| {
-        let found = registry.names(name).first().copied();
-        found.ok_or_else(|| unknown(&format!("unknown policy \"{name}\""), name, &known))
-    };
-    let named = args
-        .kinds
-        .iter()
-        .map(kind)
-        .collect::<Result<Vec<_>, String>>()
-        .map_err(Error::input)?;
+    let mut named = Vec::new();
+    for name in &args.kinds {
+        match registry.names(name).first() {
+            Some(kind) => named.push(*kind),
+            None => {
+                let what = format!("unknown policy \"{name}\"");
+                return Err(Error::input(unknown(&what, name, &known)));
+            }
+        }
+    }
     let reference = Reference::read();
     let mut shown = args.shown.several();
-    for kind in if named.is_empty() {
-        known
-    } else {
-        named.clone()
-    } {
+    let kinds = if named.is_empty() { &known } else { &named };
+    for &kind in kinds {
         let about = registry.about(kind).unwrap_or_default();
         let keys = registry.defaults(kind).into_iter().flatten();
-        let keys: Vec<Key<'_>> = keys
-            .map(|(key, default)| Key {
+        let keys: Vec<PolicyKey<'_>> = keys
+            .map(|(key, default)| PolicyKey {
                 key,
                 default,
                 about: reference.about(kind, key),
@@ -70,13 +67,13 @@ pub fn policies(args: &PoliciesArgs, registry: &Registry) -> Result<()> {
 }
 
 #[derive(Serialize)]
-struct Key<'a> {
+struct PolicyKey<'a> {
     key: &'a str,
     default: &'a Value,
     about: &'a str,
 }
 
-fn line(kind: &str, about: &str, keys: &[Key<'_>]) -> String {
+fn line(kind: &str, about: &str, keys: &[PolicyKey<'_>]) -> String {
     let keys: Vec<&str> = keys.iter().map(|one| one.key).collect();
     let keys = if keys.is_empty() {
         String::new()
@@ -86,9 +83,9 @@ fn line(kind: &str, about: &str, keys: &[Key<'_>]) -> String {
     format!("{kind:<14}{about}\n{keys}")
 }
 
-fn page(kind: &str, about: &str, details: &str, keys: &[Key<'_>]) -> String {
+fn page(kind: &str, about: &str, details: &str, keys: &[PolicyKey<'_>]) -> String {
     let mut text = format!("{kind}: {about}\n{}", wrapped("", details));
-    for Key {
+    for PolicyKey {
         key,
         default,
         about,
@@ -99,7 +96,7 @@ fn page(kind: &str, about: &str, details: &str, keys: &[Key<'_>]) -> String {
     text + "\n"
 }
 
-/// In 80 columns.
+/// Breaks a text into lines of at most 80 columns.
 fn wrapped(indent: &str, text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -130,7 +127,6 @@ pub fn devices(shown: Shown) -> Result<()> {
 }
 
 fn table(gpus: &[About], libraries: &Libraries) -> String {
-    let gibibytes = |bytes: u64| format!("{:.1}", bytes as f64 / (1u64 << 30) as f64);
     let gpus = match gpus {
         [] => "no GPU\n".to_string(),
         some => tabulate(
@@ -147,21 +143,24 @@ fn table(gpus: &[About], libraries: &Libraries) -> String {
             ],
         ),
     };
-    let library = |name: &str, library: &Option<Library>| match library {
-        Some(Library { version, path }) => [name, version, path].map(String::from).to_vec(),
-        None => [name, "not found", ""].map(String::from).to_vec(),
-    };
-    let Libraries {
-        driver,
-        nvrtc,
-        cublas,
-    } = libraries;
     let libraries = [
-        library("driver, CUDA", driver),
-        library("NVRTC", nvrtc),
-        library("cuBLAS", cublas),
+        library_line("driver, CUDA", libraries.driver.as_ref()),
+        library_line("NVRTC", libraries.nvrtc.as_ref()),
+        library_line("cuBLAS", libraries.cublas.as_ref()),
     ];
     format!("{gpus}\n{}", aligned(&libraries))
+}
+
+fn library_line(name: &str, library: Option<&Library>) -> Vec<String> {
+    let texts = match library {
+        Some(Library { version, path }) => [name, version, path],
+        None => [name, "not found", ""],
+    };
+    texts.map(String::from).to_vec()
+}
+
+fn gibibytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / (1u64 << 30) as f64)
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ commands! {
     Profile(profile::Args) profile::run;
     /// Make, describe, import and convert traces
     #[command(subcommand)]
-    Trace(trace::Command) |command, _, _| trace::run(command);
+    Trace(trace::TraceCommand) |command, _, _| trace::run(command);
     Import(import::Args) |args, _, _| import::run(args);
     Reproduce(reproduce::Args) |args, registry, _| reproduce::run(args, registry);
     Replay(replay::Args) |args, registry, _| replay::run(args, registry);

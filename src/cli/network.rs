@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{find, render};
-use crate::base::error::{Context, Error, Result};
+use crate::base::error::{Context, Error, Result, refuse_if};
 use crate::base::precision::Precision;
 use crate::base::shipped::Shipped;
 use crate::base::units::Nanos;
@@ -80,21 +80,21 @@ pub fn run(args: &Args) -> Result<()> {
     let times = sizes
         .map(|(batch, costs)| (batch, slice::times(&network, costs, batch, tokens)))
         .collect();
-    let shown = Shown {
+    let view = NetworkView {
         args,
         network: &network,
         tokens,
         times,
         costs,
     };
-    let stages = shown.stages()?;
+    let stages = view.stages()?;
     args.shown.show(
-        || shown.table(&stages),
-        || shown.json(device.as_deref(), &stages),
+        || view.table(&stages),
+        || view.json(device.as_deref(), &stages),
     )
 }
 
-/// 0 for requests of one fixed size.
+/// The tokens of a query, or 0 for requests of one fixed size.
 fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
     match (network.most_tokens, args.tokens) {
         (most, Some(tokens)) if tokens > most.unwrap_or(0) => {
@@ -110,7 +110,7 @@ fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
     }
 }
 
-/// The simulator's times; `None` without a device and a cost table.
+/// The simulator's times, or `None` without a device and a cost table.
 fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<Option<TableCosts>> {
     let table = match &args.costs {
         None if device.is_none() => return Ok(None),
@@ -118,7 +118,7 @@ fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<O
         Some(file) => CostTable::read(&find(Shipped::Costs, file, false)?)?,
     };
     let table = match device {
-        // Unused: the file defines all sizes.
+        // The sizes have no effect: the network's file defines all of them.
         Some(device) => table.or_computed(device, model, &Sizes::square(1))?,
         None => table,
     };
@@ -127,22 +127,17 @@ fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<O
         .map(Some)
 }
 
-struct Shown<'a> {
+struct NetworkView<'a> {
     args: &'a Args,
     network: &'a Dnn,
     tokens: u32,
     costs: Option<TableCosts>,
-    /// Batch sizes with the times of the operators; empty without a device and a cost table.
+    /// The batch sizes with the times of the operators. Empty without a device and a cost table.
     times: Vec<(u32, Vec<Nanos>)>,
 }
 
-impl Shown<'_> {
+impl NetworkView<'_> {
     fn stages(&self) -> Result<Vec<Range<usize>>> {
-        let costs = |option: &str| {
-            let way = "name a device (--roofline) or a cost table (--costs)";
-            let why = || Error::input(format!("{option}: needs the times of operators; {way}"));
-            self.costs.as_ref().ok_or_else(why)
-        };
         let Args {
             stages,
             at,
@@ -150,7 +145,7 @@ impl Shown<'_> {
             ..
         } = self.args;
         if let Some(count) = stages {
-            costs("--stages")?;
+            self.require_times("--stages")?;
             let (_, times) = self
                 .times
                 .iter()
@@ -160,7 +155,7 @@ impl Shown<'_> {
                 .map_err(Error::input)
                 .within("--stages")
         } else if let Some(threshold) = preferred {
-            costs("--preferred")?;
+            self.require_times("--preferred")?;
             let preferred: Vec<u32> = self
                 .network
                 .operators()
@@ -177,7 +172,15 @@ impl Shown<'_> {
         }
     }
 
-    /// `None` without times.
+    fn require_times(&self, option: &str) -> Result<()> {
+        refuse_if(self.costs.is_none(), || {
+            Error::input(format!(
+                "{option}: needs the times of operators; name a device (--roofline) or a cost table (--costs)"
+            ))
+        })
+    }
+
+    /// The preferred batch of an operator, or `None` without times.
     fn preferred(&self, operator: &ListedOperator) -> Option<u32> {
         let input = self.network.input(operator, self.tokens);
         self.costs
@@ -185,7 +188,7 @@ impl Shown<'_> {
             .map(|costs| costs.preferred(operator.cell, input).unwrap_or(1))
     }
 
-    /// Of all these operators together, for each batch size.
+    /// The sum of the times of these operators, for each batch size.
     fn times(&self, operators: &Range<usize>) -> impl Iterator<Item = (u32, Nanos)> {
         self.times
             .iter()
@@ -194,43 +197,39 @@ impl Shown<'_> {
 
     /// A line of a table: texts, then the times of these operators.
     fn line<T: ToString>(&self, texts: &[T], operators: &Range<usize>) -> Vec<String> {
-        let micros = |(_, time): (u32, Nanos)| format!("{:.1}", time.0 as f64 / 1e3);
-        texts
-            .iter()
-            .map(ToString::to_string)
-            .chain(self.times(operators).map(micros))
-            .collect()
+        let mut line: Vec<String> = texts.iter().map(ToString::to_string).collect();
+        for (_, time) in self.times(operators) {
+            line.push(format!("{:.1}", time.0 as f64 / 1e3));
+        }
+        line
     }
 
     /// A line of headings, the last ones for times.
     fn headings(&self, names: &[&str]) -> Vec<String> {
-        let batches = self.times.iter().map(|(batch, _)| format!("µs at {batch}"));
-        names
-            .iter()
-            .map(ToString::to_string)
-            .chain(batches)
-            .collect()
+        let mut headings: Vec<String> = names.iter().map(ToString::to_string).collect();
+        for (batch, _) in &self.times {
+            headings.push(format!("µs at {batch}"));
+        }
+        headings
     }
 
-    /// Multiply-adds of one query, and weights.
+    /// The multiply-adds of one query, and the number of weights.
     fn totals(&self) -> (u128, u128) {
         let macs = self
             .network
             .operators()
             .map(|operator| operator.form.at(self.tokens).flops(1) / 2)
             .sum();
-        (
-            macs,
-            self.network
-                .distinct()
-                .iter()
-                .map(|operator| operator.form.at(self.tokens).weights())
-                .sum(),
-        )
+        let weights = self
+            .network
+            .distinct()
+            .iter()
+            .map(|operator| operator.form.at(self.tokens).weights())
+            .sum();
+        (macs, weights)
     }
 
     fn table(&self, stages: &[Range<usize>]) -> String {
-        let millions = |macs: u128| format!("{:.2}", macs as f64 / 1e6);
         let names = [
             "operator",
             "kind",
@@ -247,26 +246,27 @@ impl Shown<'_> {
                 work.kind.name().into(),
                 products(&work),
             ];
-            texts.extend([millions(work.flops(1) / 2), work.elements.to_string()]);
+            texts.extend([in_millions(work.flops(1) / 2), work.elements.to_string()]);
             texts.extend(self.preferred(operator).map(|batch| batch.to_string()));
             lines.push(self.line(&texts, &(place..place + 1)));
         }
         let all = 0..self.network.operators().len();
         let (macs, weights) = self.totals();
         if self.costs.is_some() {
-            lines.push(self.line(&["all", "", "", &millions(macs), "", ""], &all));
+            lines.push(self.line(&["all", "", "", &in_millions(macs), "", ""], &all));
         }
         let of_tokens = if self.tokens > 0 {
             format!(" for {} tokens", self.tokens)
         } else {
             String::new()
         };
-        let (macs, weights) = (macs as f64 / 1e9, weights as f64 / 1e6);
-        let text = aligned(&lines)
-            + &format!(
-                "\n{} operators, {macs:.3} G multiply-adds{of_tokens}, {weights:.3} M weights\n",
-                all.len()
-            );
+        let text = format!(
+            "{}\n{} operators, {:.3} G multiply-adds{of_tokens}, {:.3} M weights\n",
+            aligned(&lines),
+            all.len(),
+            macs as f64 / 1e9,
+            weights as f64 / 1e6
+        );
         if stages.is_empty() {
             return text;
         }
@@ -282,15 +282,10 @@ impl Shown<'_> {
     }
 
     fn ends(&self, stage: &Range<usize>) -> [&str; 2] {
-        let name = |place| {
-            &*self
-                .network
-                .operators()
-                .nth(place)
-                .expect("the stage is one of the network's")
-                .name
-        };
-        [name(stage.start), name(stage.end - 1)]
+        [stage.start, stage.end - 1].map(|place| {
+            let operator = self.network.operators().nth(place);
+            &*operator.expect("the stage is one of the network's").name
+        })
     }
 
     fn json(&self, device: Option<&Roofline>, stages: &[Range<usize>]) -> Value {
@@ -340,7 +335,11 @@ impl Shown<'_> {
     }
 }
 
-/// Of one query: `12 x [128, 64] x [64, 128]`.
+fn in_millions(macs: u128) -> String {
+    format!("{:.2}", macs as f64 / 1e6)
+}
+
+/// The products of one query, such as `12 x [128, 64] x [64, 128]`.
 fn products(work: &QueryWork) -> String {
     let QueryWork {
         kind,

@@ -24,10 +24,10 @@ use crate::lab::scenario::{Scenario, named as known};
 
 const REPEATS: u32 = 5;
 
-/// Before the real runs of a validation; pieces follow.
+/// The number of measurements before the real runs of a validation; pieces of the profile follow later.
 const REPEATS_BEFORE_RUNS: u32 = 2;
 
-/// Beside the table.
+/// The file of the recorded noise, in the folder of the table.
 pub const NOISE: &str = "noise.csv";
 
 /// Measure the cost table that `sim` reads
@@ -134,7 +134,7 @@ impl CellOf {
         })
     }
 
-    /// A name of both tree-LSTMs means the binary one.
+    /// The model of the cell. A name that both tree-LSTMs have means the binary one.
     fn model(&self) -> Model {
         let has_cell = |model: &Model| profile::cells_of(model).contains(&self.name);
         let known = [Model::Lstm, Model::Gru, Model::Seq2Seq, Model::TreeLstm]
@@ -189,7 +189,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     measure(wanted, settings, args.out.as_deref(), args.quiet).map(drop)
 }
 
-/// For a validation: measures all cells of its model, at the device's batch sizes, and writes the table.
+/// Measures all cells of the model of a validation, at the device's batch sizes, and writes the table.
 pub fn before_runs(
     scenario: &Scenario,
     executor: &'static dyn Executor,
@@ -209,7 +209,7 @@ pub fn before_runs(
     measure(vec![wanted], settings, Some(out), quiet)
 }
 
-/// Of `--inputs`: only feed-forward cells take tokens, and listed networks only up to a number.
+/// Checks `--inputs`: only feed-forward cells take tokens, and listed networks only up to a number.
 fn check_inputs(inputs: &[u32], wanted: &[Wanted]) -> Result<()> {
     let most = |one: &Wanted| match &one.model {
         Model::Dnn(_) => u32::MAX,
@@ -257,7 +257,7 @@ pub fn persistent_of(
         .within(scenario.file.display())
 }
 
-/// Of `--grnn`, for these networks.
+/// The device of `--grnn`, for these networks.
 fn named(device: &str, wanted: &[Wanted], executor: &dyn Executor) -> Result<grnn::DataSheet> {
     on_gpus("--grnn", executor)?;
     match wanted
@@ -318,7 +318,7 @@ fn measure(
     Ok(session)
 }
 
-/// The table, and beside it the noise.
+/// Writes the table, and the noise next to it.
 pub fn write(session: &mut Session, output: Option<&Path>, quiet: bool) -> Result<()> {
     let command: Vec<String> = std::env::args().skip(1).collect();
     let made = session.made(&format!("batchlab {}", command.join(" ")));

@@ -49,7 +49,7 @@ pub struct Args {
     pub x: Vec<String>,
 }
 
-/// Files beside summary.csv that are shown as they are.
+/// The other files that are shown, unchanged.
 const TABLES: [(&str, &str); 5] = [
     ("knee.csv", "Highest rates that hold the objective"),
     (
@@ -68,13 +68,13 @@ pub fn run(args: &Args) -> Result<()> {
     let studies = args
         .results
         .iter()
-        .map(|path| Study::open(path))
+        .map(|path| ReportedFolder::open(path))
         .collect::<Result<Vec<_>>>()?;
     let mut sections = Vec::new();
     for (number, study) in (1..).zip(&studies) {
         sections.push(study.section(&format!("results-{number}"), args)?);
     }
-    let with_summary: Vec<&Study> = studies
+    let with_summary: Vec<&ReportedFolder> = studies
         .iter()
         .filter(|study| study.rows.is_some())
         .collect();
@@ -104,16 +104,16 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// A results folder.
-struct Study {
+struct ReportedFolder {
     path: PathBuf,
     name: String,
     run: Value,
-    /// Of the summary, which searches do not write.
+    /// The rows of the summary, which searches do not write.
     rows: Option<Vec<SummaryRow>>,
 }
 
-impl Study {
-    fn open(path: &Path) -> Result<Study> {
+impl ReportedFolder {
+    fn open(path: &Path) -> Result<ReportedFolder> {
         let has = |file: &str| path.join(file).is_file();
         let is_summary = has("summary.csv") || !TABLES.iter().any(|(file, _)| has(file));
         let rows = is_summary.then(|| rows(path)).transpose()?;
@@ -131,7 +131,7 @@ impl Study {
             .pointer("/scenario/name")
             .and_then(Value::as_str)
             .map_or_else(last, String::from);
-        Ok(Study {
+        Ok(ReportedFolder {
             path: path.into(),
             name,
             run,
@@ -221,7 +221,7 @@ impl Study {
             .join("; ")
     }
 
-    /// With the notes that `sim` prints.
+    /// The summary as a table, with the notes that `sim` prints.
     fn summary(&self, rows: &[SummaryRow]) -> String {
         let costs_of = |row: &SummaryRow| {
             let own = array(self.setting("/scenario/policy"))
@@ -270,7 +270,7 @@ impl Study {
         })
     }
 
-    /// Asked for, or those of the scenario.
+    /// The kinds that the user asks for, or those of the scenario, or else all.
     fn kinds(&self, asked: &[FigureKind]) -> Vec<FigureKind> {
         let own = array(self.setting("/scenario/output/plots"));
         let own: Vec<FigureKind> = own
@@ -285,7 +285,7 @@ impl Study {
     }
 
     fn figures(&self, args: &Args) -> Result<String> {
-        drawn(
+        draw_figures(
             &PlotInputs::open(&[&self.path])?,
             &self.kinds(&args.kind),
             &self.options()?,
@@ -303,21 +303,20 @@ fn rows(path: &Path) -> Result<Vec<SummaryRow>> {
             swept,
             ..
         } = place.clone();
-        let (backend, class, runs) = (side.backend().into(), String::new(), side.runs(place)?);
         Ok(SummaryRow {
             policy,
             swept,
-            backend,
+            backend: side.backend().into(),
             point: load,
-            class,
-            runs,
+            class: String::new(),
+            runs: side.runs(place)?,
         })
     };
     side.places.iter().map(row).collect()
 }
 
-/// Kinds that have no data are left out; the reader is told why.
-fn drawn(
+/// Draws the figures. Kinds without data are left out, with a note that says why.
+fn draw_figures(
     inputs: &PlotInputs,
     kinds: &[FigureKind],
     options: &plot::PlotOptions,
@@ -346,7 +345,8 @@ fn drawn(
             )
         }));
     }
-    let (mut canvases, mut undrawn) = (Vec::new(), Vec::new());
+    let mut canvases = Vec::new();
+    let mut undrawn = Vec::new();
     for (kind, options) in &all {
         match kind.draw(inputs, options) {
             Ok(canvas) => canvases.push((options.caption(*kind, &canvas), canvas)),
@@ -359,7 +359,7 @@ fn drawn(
             .iter()
             .map(|(caption, canvas)| (caption.as_str(), canvas)),
     );
-    // Of all kinds, most need data of their own.
+    // Among all kinds, most need data of their own: no notes on them.
     Ok(if kinds.len() == FigureKind::value_variants().len() {
         html
     } else {
@@ -368,7 +368,11 @@ fn drawn(
 }
 
 /// All results in one figure of each kind, and how each differs from the first.
-fn together(first: &Study, others: &[&Study], args: &Args) -> Result<PageSection> {
+fn together(
+    first: &ReportedFolder,
+    others: &[&ReportedFolder],
+    args: &Args,
+) -> Result<PageSection> {
     let paths: Vec<&Path> = [first]
         .iter()
         .chain(others)
@@ -381,7 +385,7 @@ fn together(first: &Study, others: &[&Study], args: &Args) -> Result<PageSection
         ..first.options()?
     };
     let mut section = PageSection::new("together", "Comparison");
-    let figures = drawn(
+    let figures = draw_figures(
         &PlotInputs::open(&paths)?,
         &first.kinds(&args.kind),
         &options,
@@ -391,7 +395,7 @@ fn together(first: &Study, others: &[&Study], args: &Args) -> Result<PageSection
     for (number, other) in (2..).zip(others) {
         let html = match compare(&first.path, &other.path) {
             Ok(comparison) => differences(&comparison),
-            // Other requests may have been the question.
+            // The folders may have different requests on purpose.
             Err(Error::Input(why)) => notes(&[format!("not compared: {why}")]),
             Err(error) => return Err(error),
         };
@@ -424,7 +428,7 @@ fn differences(comparison: &Comparison) -> String {
     facts(&sides) + &notes(&comparison.notes) + &table(&headings, &lines)
 }
 
-/// Empty without the file.
+/// The table of a CSV file, or an empty text without the file.
 fn csv(folder: &Path, name: &str) -> Result<String> {
     let path = within(folder, &[name])?;
     if !path.is_file() {
@@ -438,7 +442,7 @@ fn csv(folder: &Path, name: &str) -> Result<String> {
     Ok(table(&content.file.names().collect::<Vec<_>>(), &lines))
 }
 
-/// Empty if it is none.
+/// The items of an array, or none for another value.
 fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }

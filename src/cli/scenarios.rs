@@ -22,14 +22,14 @@ use crate::lab::scenario::Scenario;
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<ScenariosCommand>,
 
     #[command(flatten)]
     shown: Shown,
 }
 
 #[derive(clap::Subcommand, Clone, Debug)]
-enum Command {
+enum ScenariosCommand {
     /// Write scenarios to a folder, with the cost tables, traces, networks and devices that they name
     ///
     /// They keep their paths below the folder, and run in it. A file with other contents is never replaced.
@@ -45,7 +45,7 @@ enum Command {
 }
 
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
-    if let Some(Command::Copy { names, folder }) = &args.command {
+    if let Some(ScenariosCommand::Copy { names, folder }) = &args.command {
         return copy(names, folder, registry);
     }
     let all = Shipped::Scenario.all();

@@ -47,13 +47,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn convert(trace: &Trace, args: &Args) -> Result<Trace> {
-    let (longest, most) = (
-        args.max_length.unwrap_or(u32::MAX),
-        args.take.unwrap_or(usize::MAX),
-    );
-    let fits = |id: &usize| cut_length(&trace.shapes[*id]) <= longest;
+    let longest = args.max_length.unwrap_or(u32::MAX);
+    let most = args.take.unwrap_or(usize::MAX);
     let kept: Vec<usize> = (0..trace.len())
-        .filter(fits)
+        .filter(|id| cut_length(&trace.shapes[*id]) <= longest)
         .skip(args.skip)
         .take(most)
         .collect();

@@ -81,7 +81,7 @@ fn text(about: &Description) -> String {
     text + "\n" + &lengths + "\n" + &histogram(&about.histogram, about.requests)
 }
 
-/// In eighths of a character.
+/// The bars of a histogram, drawn in eighths of a character.
 fn histogram(bins: &[Bin], requests: usize) -> String {
     const WIDTH: usize = 40;
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];

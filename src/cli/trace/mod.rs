@@ -24,7 +24,7 @@ use crate::core::workload::trace::Trace;
 use crate::lab::scenario::ArrivalSpec;
 
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum TraceCommand {
     /// Draw a trace from a dataset and an arrival process
     Gen(generate::Args),
     /// Describe a trace: rate, burstiness, lengths
@@ -41,16 +41,16 @@ pub enum Command {
     Convert(convert::Args),
 }
 
-pub fn run(command: &Command) -> Result<()> {
+pub fn run(command: &TraceCommand) -> Result<()> {
     match command {
-        Command::Gen(args) => generate::run(args),
-        Command::Info(args) => info::run(args),
-        Command::Import(args) => import::run(args),
-        Command::Convert(args) => convert::run(args),
+        TraceCommand::Gen(args) => generate::run(args),
+        TraceCommand::Info(args) => info::run(args),
+        TraceCommand::Import(args) => import::run(args),
+        TraceCommand::Convert(args) => convert::run(args),
     }
 }
 
-/// Options for the arrival process. Those that serde does not skip are keys of a scenario's arrivals too.
+/// Options for the arrival process. The options that serde does not skip are keys of a scenario's arrivals too.
 #[derive(Debug, clap::Args, Serialize)]
 struct ArrivalArgs {
     /// Arrival process
@@ -94,7 +94,7 @@ struct ArrivalArgs {
     seed: u64,
 }
 
-/// As written, since the scenario's arrivals read it again.
+/// Checks a time and returns its text, which the scenario's arrivals read again.
 fn time(text: &str) -> Result<String, String> {
     Nanos::parse(text).map(|_| text.to_string())
 }
@@ -139,13 +139,13 @@ impl ArrivalArgs {
         Ok(times)
     }
 
-    /// A scenario with the same seed draws the same requests.
+    /// Draws the arrival times. A scenario with the same seed draws the same requests.
     fn random_sequence(&self, purpose: &str) -> random::RandomSequence {
         random::sequence(self.seed, 0, purpose)
     }
 }
 
-/// Standard input for `-`; gzip is unpacked. Also returns the name for messages.
+/// Opens a trace, or standard input for `-`, and unpacks gzip. Also returns the name for messages.
 fn open(path: &Path) -> Result<(Box<dyn Read>, String)> {
     if path == Path::new("-") {
         return Ok((unpacked(io::stdin().lock()), "standard input".into()));
@@ -166,7 +166,7 @@ struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// For a file, adds a note on standard error.
+    /// Writes the trace. For a file, also prints a note on standard error.
     fn write(&self, trace: &Trace) -> Result<()> {
         let Some(path) = self.out.as_deref().filter(|path| *path != Path::new("-")) else {
             return print_with(|out| trace.write_to(out));
@@ -194,7 +194,7 @@ mod tests {
     #[derive(Parser)]
     struct Cli {
         #[command(subcommand)]
-        command: Command,
+        command: TraceCommand,
     }
 
     pub(super) fn run(words: &[&str]) -> Result<()> {
