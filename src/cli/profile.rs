@@ -17,7 +17,7 @@ use crate::core::policy::registry::Registry;
 use crate::core::workload::model::Model;
 use crate::devices::cuda::gpu::floors::{self, Floors};
 use crate::devices::network::Spec;
-use crate::lab::profile::{self, Session, Settings, Wanted};
+use crate::lab::profile::{self, ProfileSettings, ProfileTarget, Session};
 use crate::lab::run::executor::{Executor, Executors};
 use crate::lab::run::standard::Cuda;
 use crate::lab::scenario::{Scenario, named as known};
@@ -159,7 +159,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     let scenario = args.scenario.as_ref().map(load).transpose()?;
     let (wanted, workers, precision) = match &scenario {
         Some(scenario) => (
-            vec![Wanted::of_scenario(scenario, &args.inputs)?],
+            vec![ProfileTarget::of_scenario(scenario, &args.inputs)?],
             scenario.device.workers,
             scenario.device.precision,
         ),
@@ -178,7 +178,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     let batches = BTreeSet::from_iter(given.iter().copied())
         .into_iter()
         .collect();
-    let settings = Settings {
+    let settings = ProfileSettings {
         batches,
         repeats: args.repeats,
         workers,
@@ -196,9 +196,9 @@ pub fn before_runs(
     out: &Path,
     quiet: bool,
 ) -> Result<Session> {
-    let wanted = Wanted::of_scenario(scenario, &[])?;
+    let wanted = ProfileTarget::of_scenario(scenario, &[])?;
     let batches = profile::batches_of(executor, std::iter::once(&wanted.model)).to_vec();
-    let settings = Settings {
+    let settings = ProfileSettings {
         batches,
         repeats: REPEATS_BEFORE_RUNS,
         workers: scenario.device.workers,
@@ -210,8 +210,8 @@ pub fn before_runs(
 }
 
 /// Checks `--inputs`: only feed-forward cells take tokens, and listed networks only up to a number.
-fn check_inputs(inputs: &[u32], wanted: &[Wanted]) -> Result<()> {
-    let most = |one: &Wanted| match &one.model {
+fn check_inputs(inputs: &[u32], wanted: &[ProfileTarget]) -> Result<()> {
+    let most = |one: &ProfileTarget| match &one.model {
         Model::Dnn(_) => u32::MAX,
         other => other
             .network()
@@ -258,7 +258,7 @@ pub fn persistent_of(
 }
 
 /// The device of `--grnn`, for these networks.
-fn named(device: &str, wanted: &[Wanted], executor: &dyn Executor) -> Result<grnn::DataSheet> {
+fn named(device: &str, wanted: &[ProfileTarget], executor: &dyn Executor) -> Result<grnn::DataSheet> {
     on_gpus("--grnn", executor)?;
     match wanted
         .iter()
@@ -282,8 +282,8 @@ fn on_gpus(key: &str, executor: &dyn Executor) -> Result<()> {
 }
 
 fn measure(
-    wanted: Vec<Wanted>,
-    settings: Settings,
+    wanted: Vec<ProfileTarget>,
+    settings: ProfileSettings,
     output: Option<&Path>,
     quiet: bool,
 ) -> Result<Session> {
@@ -321,7 +321,7 @@ fn measure(
 /// Writes the table, and the noise next to it.
 pub fn write(session: &mut Session, output: Option<&Path>, quiet: bool) -> Result<()> {
     let command: Vec<String> = std::env::args().skip(1).collect();
-    let made = session.made(&format!("batchlab {}", command.join(" ")));
+    let made = session.report(&format!("batchlab {}", command.join(" ")));
     put(output, &made.csv)?;
     let mut said = made.notes;
     if let Some(path) = output {
@@ -365,7 +365,7 @@ fn floors(args: &Args) -> Result<()> {
     put(args.out.as_deref(), &csv)
 }
 
-fn wanted(args: &Args) -> Result<Vec<Wanted>> {
+fn wanted(args: &Args) -> Result<Vec<ProfileTarget>> {
     let plain = |model: Model, hidden: u32, cells: Vec<String>| {
         let Args {
             embedding,
@@ -385,14 +385,14 @@ fn wanted(args: &Args) -> Result<Vec<Wanted>> {
         } else {
             &[]
         };
-        Wanted::of_cells(model, spec, cells, inputs)
+        ProfileTarget::of_cells(model, spec, cells, inputs)
     };
     if let Some(model) = &args.model {
         let model = profile::measured(model);
         let cells = profile::cells_of(&model);
         return Ok(vec![plain(model, args.hidden, cells)]);
     }
-    let mut all: Vec<Wanted> = Vec::new();
+    let mut all: Vec<ProfileTarget> = Vec::new();
     for cell in &args.cell {
         if all.iter().any(|other| other.cells.contains(&cell.name)) {
             return Err(Error::input(format!(

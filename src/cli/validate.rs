@@ -161,7 +161,7 @@ fn run_for_real(
         Some(profile) => profile
             .lock()
             .expect("a profile that panics ends the program")
-            .piece(stop),
+            .measure_piece(stop),
         None => Ok(()),
     };
     let mut known = DeviceFiles {

@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 
 use rand::seq::SliceRandom as _;
 
-use super::samples::{Kind, TASKS};
-use super::steady::{self, Bench};
-use super::wanted::Wanted;
-use super::{Profile, Settings, Subject, served, streams, whole};
+use super::samples::{TASKS, TaskKind};
+use super::steady;
+use super::wanted::ProfileTarget;
+use super::{NetworkProfile, ProfileSettings, ProfileSubject, served, streams, whole};
 use crate::base::error::Result;
 use crate::base::units::Nanos;
 use crate::core::workload::random::{self, RandomSequence};
 
-/// A reference size more, if a part has several blocks.
+/// The sizes of a block, without the reference size.
 const SIZES: usize = 8;
 
 /// The most additional visits of a doubtful size.
@@ -22,108 +22,98 @@ const AGAIN: u32 = 3;
 
 /// Sizes that are visited one after the other.
 #[derive(Debug)]
-pub struct Block {
-    /// Its place among the parts of the network.
+pub struct SizeBlock {
+    /// The index of the part among those of the network.
     part: usize,
     sizes: Vec<u32>,
 }
 
-struct Part {
-    /// Ascending.
+/// A part of a network's measurement.
+struct ProfilePart {
+    /// The sizes to visit, ascending.
     sizes: Vec<u32>,
-    /// Those that may have doubtful sizes.
-    kinds: &'static [Kind],
-    /// Visits sizes, and reports each as a step.
-    measure: Measure,
+    /// The kinds of tasks whose sizes may be doubtful.
+    kinds: &'static [TaskKind],
+    /// The function that visits sizes and counts each as a step.
+    measure: MeasureSizes,
 }
 
-type Measure = Box<dyn Fn(&mut Subject<'_>, &[u32], &mut Profile) -> Result<()>>;
+type MeasureSizes = Box<dyn Fn(&mut ProfileSubject<'_>, &[u32], &mut NetworkProfile) -> Result<()>>;
 
-fn one_by_one(measure: fn(&mut Subject<'_>, u32, &mut Profile) -> Result<()>) -> Measure {
+/// A function that visits sizes one by one.
+fn one_by_one(
+    measure: fn(&mut ProfileSubject<'_>, u32, &mut NetworkProfile) -> Result<()>,
+) -> MeasureSizes {
     Box::new(move |subject, sizes, profile| {
         sizes.iter().try_for_each(|size| {
             measure(subject, *size, profile)?;
-            subject.steps.done()
+            subject.steps.count()
         })
     })
 }
 
-/// Launches are last, because GPUs subtract the times of cells from theirs.
-fn parts(wanted: &Wanted, settings: &Settings) -> Vec<Part> {
-    let part = |kinds, measure| Part {
-        sizes: settings.batches.clone(),
-        kinds,
-        measure,
+/// The parts of a network's measurement. Launches are last, because on GPUs the times of cells are subtracted from theirs.
+fn parts(wanted: &ProfileTarget, settings: &ProfileSettings) -> Vec<ProfilePart> {
+    let mut parts = Vec::new();
+    let mut add = |kinds: &'static [TaskKind], sizes: &[u32], measure: MeasureSizes| {
+        parts.push(ProfilePart {
+            sizes: sizes.to_vec(),
+            kinds,
+            measure,
+        });
     };
+    let batches = &settings.batches;
     if wanted.model.network().is_some() {
-        return vec![part(&[], one_by_one(whole::measure_listed))];
+        add(&[], batches, one_by_one(whole::measure_listed));
+        return parts;
     }
-    let trees = wanted
-        .model
-        .takes_trees()
-        .then(|| part(&TASKS, one_by_one(served::measure_trees)));
-    let of_bench = |bench: Bench| {
-        let measure: Measure = Box::new(move |subject, sizes, profile| {
+    if wanted.model.takes_trees() {
+        add(&TASKS, batches, one_by_one(served::measure_trees));
+    }
+    for bench in steady::benches(wanted) {
+        let measure: MeasureSizes = Box::new(move |subject, sizes, profile| {
             steady::measure(&bench, subject, sizes, profile)
         });
-        part(&TASKS, measure)
-    };
-    let of_kernel = |cell: String| {
-        let measure: Measure = Box::new(move |subject, sizes, profile| {
-            steady::measure_persistent(&cell, subject, sizes, profile)
-        });
-        part(&[], measure)
-    };
-    let of_chain = |bench: Bench| {
-        bench.chain()?;
-        let measure: Measure = Box::new(move |subject, sizes, profile| {
-            streams::measure(&bench, subject, sizes, profile)
-        });
-        Some(part(&streams::KINDS, measure))
-    };
-    // Parts of chains in persistent kernels need the whole device.
-    let shares_streams =
-        settings.executor.abilities().shares_streams && settings.persistent.is_none();
-    let side_by_side = if shares_streams {
-        steady::benches(wanted)
-    } else {
-        Vec::new()
-    };
-    let in_kernels = if settings.persistent.is_some() {
-        &wanted.cells[..]
-    } else {
-        &[]
-    };
-    let whole = Part {
-        sizes: whole::sizes(wanted, settings),
-        ..part(&[Kind::Whole], one_by_one(whole::measure))
-    };
-    let launches = Part {
-        sizes: served::launch_batches(settings),
-        ..part(&[], one_by_one(served::measure_launch))
-    };
-    let steady = steady::benches(wanted)
-        .into_iter()
-        .map(of_bench)
-        .chain(in_kernels.iter().cloned().map(of_kernel));
-    let side_by_side = side_by_side.into_iter().filter_map(of_chain);
-    trees
-        .into_iter()
-        .chain(steady)
-        .chain(side_by_side)
-        .chain([whole, launches])
-        .collect()
+        add(&TASKS, batches, measure);
+    }
+    if settings.persistent.is_some() {
+        for cell in wanted.cells.clone() {
+            let measure: MeasureSizes = Box::new(move |subject, sizes, profile| {
+                steady::measure_persistent(&cell, subject, sizes, profile)
+            });
+            add(&[], batches, measure);
+        }
+    } else if settings.executor.abilities().shares_streams {
+        // Parts of chains in persistent kernels would need the whole device.
+        for bench in steady::benches(wanted) {
+            if bench.chain().is_some() {
+                let measure: MeasureSizes = Box::new(move |subject, sizes, profile| {
+                    streams::measure(&bench, subject, sizes, profile)
+                });
+                add(&streams::KINDS, batches, measure);
+            }
+        }
+    }
+    let sizes = whole::sizes(wanted, settings);
+    add(&[TaskKind::Whole], &sizes, one_by_one(whole::measure));
+    let sizes = served::launch_batches(settings);
+    add(&[], &sizes, one_by_one(served::measure_launch));
+    parts
 }
 
-/// One visit of the chosen sizes of each part; of the last part at the end.
-fn shuffled(parts: &[Part], chosen: Vec<Vec<u32>>, mut random: RandomSequence) -> Vec<Block> {
+/// The blocks of one visit of the chosen sizes of each part. Those of the last part are at the end.
+fn shuffled(
+    parts: &[ProfilePart],
+    chosen: Vec<Vec<u32>>,
+    mut random: RandomSequence,
+) -> Vec<SizeBlock> {
     let mut blocks = Vec::new();
     for (place, (part, mut order)) in parts.iter().zip(chosen).enumerate() {
         let reference = part.sizes.get(part.sizes.len() / 2);
         order.shuffle(&mut random);
         for chunk in order.chunks(SIZES) {
             let reference = reference.filter(|size| !chunk.contains(size));
-            blocks.push(Block {
+            blocks.push(SizeBlock {
                 part: place,
                 sizes: reference.into_iter().chain(chunk).copied().collect(),
             });
@@ -134,22 +124,27 @@ fn shuffled(parts: &[Part], chosen: Vec<Vec<u32>>, mut random: RandomSequence) -
     blocks
 }
 
-fn all(parts: &[Part]) -> Vec<Vec<u32>> {
+/// All sizes of each part.
+fn all_sizes(parts: &[ProfilePart]) -> Vec<Vec<u32>> {
     parts.iter().map(|part| part.sizes.clone()).collect()
 }
 
-/// How often the measurement of a network calls `progress`, until it visits doubtful sizes again.
-pub fn steps(wanted: &Wanted, settings: &Settings) -> usize {
+/// The number of times that the measurement of a network calls `progress`, until it visits doubtful sizes again.
+pub fn steps(wanted: &ProfileTarget, settings: &ProfileSettings) -> usize {
     let parts = parts(wanted, settings);
-    let blocks = shuffled(&parts, all(&parts), random::sequence(0, 0, "profile"));
+    let blocks = shuffled(&parts, all_sizes(&parts), random::sequence(0, 0, "profile"));
     settings.repeats as usize * blocks.iter().map(|block| block.sizes.len()).sum::<usize>()
 }
 
-/// Measures one network, or until it is interrupted.
-pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
+/// Measures one network. Fails if the user interrupts it.
+pub fn measure(subject: &mut ProfileSubject<'_>, profile: &mut NetworkProfile) -> Result<()> {
     let parts = parts(subject.wanted, subject.settings);
     for repeat in 0..subject.settings.repeats {
-        let blocks = shuffled(&parts, all(&parts), random::sequence(0, repeat, "profile"));
+        let blocks = shuffled(
+            &parts,
+            all_sizes(&parts),
+            random::sequence(0, repeat, "profile"),
+        );
         blocks
             .iter()
             .try_for_each(|block| visit(subject, &parts, block, profile))?;
@@ -167,11 +162,11 @@ pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     Ok(())
 }
 
-/// How long a piece lasts, at least.
+/// The least time of a piece.
 const PIECE: Nanos = Nanos(1_000_000_000);
 
-/// Goes on with a measured network for a while: a piece of another repeat.
-pub fn piece(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
+/// Measures a network further for a while, with a piece of another repeat.
+pub fn measure_piece(subject: &mut ProfileSubject<'_>, profile: &mut NetworkProfile) -> Result<()> {
     let parts = parts(subject.wanted, subject.settings);
     let end = subject.now.time.get() + PIECE;
     while subject.now.time.get() < end {
@@ -179,7 +174,7 @@ pub fn piece(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
         if blocks.is_empty() {
             *blocks = shuffled(
                 &parts,
-                all(&parts),
+                all_sizes(&parts),
                 random::sequence(0, *repeat, "profile pieces"),
             );
             *repeat += 1;
@@ -190,18 +185,20 @@ pub fn piece(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     Ok(())
 }
 
+/// Measures the sizes of a block.
 fn visit(
-    subject: &mut Subject<'_>,
-    parts: &[Part],
-    block: &Block,
-    profile: &mut Profile,
+    subject: &mut ProfileSubject<'_>,
+    parts: &[ProfilePart],
+    block: &SizeBlock,
+    profile: &mut NetworkProfile,
 ) -> Result<()> {
     subject.now.block.set(subject.now.block.get() + 1);
     (parts[block.part].measure)(subject, &block.sizes, profile)
 }
 
-impl Part {
-    fn doubtful(&self, profile: &Profile) -> Vec<u32> {
+impl ProfilePart {
+    /// The sizes whose times are doubtful.
+    fn doubtful(&self, profile: &NetworkProfile) -> Vec<u32> {
         let measured = profile
             .times
             .0

@@ -1,12 +1,12 @@
 //! Measures the costs of tasks on a real device, as the simulator's cost table. Two protocols submit tasks as policies
-//! do: [`steady`], trains of tasks back to back, and [`served`], requests under a real policy. Rows of the table:
+//! do: [`steady`], trains of tasks back to back, and [`service`], requests under a real policy. The rows of the table:
 //!
 //! - A **cell**: a task with the members of the task before, from start to finish. Trees and feed-forward networks
 //!   always change members, so their times include the gather.
 //! - **gather**: the additional time if a twentieth of the members, and at least one, is exchanged.
 //! - **switch**: the additional time of a step after one of another cell, whose weights fill the caches.
-//! - **whole**: steps in tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), and the time of such a task
-//!   beside its steps.
+//! - **whole**: steps in tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), and the time of such a task outside
+//!   its steps.
 //! - **persistent**: a step in a persistent kernel (`CELL.persistent`), and the launch (`CELL.persistent.launch`).
 //! - **demand**: the share of the device that a step uses, from steps on several streams at once ([`streams`]).
 //! - Operators of **listed networks**, in tasks of whole requests.
@@ -35,11 +35,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
-use self::blocks::Block;
+use self::blocks::SizeBlock;
 pub use self::blocks::steps;
 pub use self::report::Session;
-use self::samples::{ByBatch, Kind, Now, Samples, Slowness, Timed, Times, mean_over_median};
-pub use self::wanted::{Wanted, batches_of, cells_of, measured};
+use self::samples::{
+    CellTimes, ProfileClock, SamplesByBatch, Slowness, TaskKind, TimeSamples, TimedTask,
+    mean_over_median,
+};
+pub use self::wanted::{ProfileTarget, batches_of, cells_of, measured};
 use self::whole::TaskTime;
 use crate::base::error::{Error, Result};
 use crate::base::memory::require;
@@ -55,23 +58,25 @@ use crate::core::workload::trace::Requests;
 use crate::devices::cpu::StepTime;
 use crate::lab::run::executor::{Executor, Loaded, Preparation};
 
-struct Subject<'a> {
-    wanted: &'a Wanted,
-    settings: &'a Settings,
-    steps: Steps<'a>,
+/// A network that is being measured.
+struct ProfileSubject<'a> {
+    wanted: &'a ProfileTarget,
+    settings: &'a ProfileSettings,
+    steps: ProfileSteps<'a>,
     engine: &'a mut dyn Loaded,
-    now: &'a Now,
+    now: &'a ProfileClock,
 }
 
-/// The steps of a measurement: each is counted, and an interruption ends it between two.
+/// The steps of a measurement. Each is counted, and an interruption ends the measurement between two of them.
 #[derive(Clone, Copy)]
-struct Steps<'a> {
+struct ProfileSteps<'a> {
     stop: &'a AtomicBool,
     progress: &'a dyn Fn(),
 }
 
-impl Steps<'_> {
-    fn done(&self) -> Result<()> {
+impl ProfileSteps<'_> {
+    /// Counts a step. Fails if the user has interrupted the measurement.
+    fn count(&self) -> Result<()> {
         (self.progress)();
         if self.stop.load(Ordering::Relaxed) {
             Err(Error::Interrupted)
@@ -81,8 +86,8 @@ impl Steps<'_> {
     }
 }
 
-impl Subject<'_> {
-    /// Logs steps of tasks of whole requests where the device can time them.
+impl ProfileSubject<'_> {
+    /// Starts a backend that logs the steps of tasks of whole requests, where the device can time them.
     fn start(
         &mut self,
         requests: &Requests,
@@ -92,9 +97,9 @@ impl Subject<'_> {
         self.start_with(requests, &preparation)
     }
 
-    /// For batches of up to `largest`, which are prepared.
+    /// The preparation for batches of up to `largest`.
     fn preparation(&self, largest: u32) -> Result<Preparation> {
-        // Of each member: states and gates.
+        // Each member has states and gates.
         let bytes = u128::from(largest)
             * u128::from(self.wanted.spec.hidden)
             * 8
@@ -112,6 +117,7 @@ impl Subject<'_> {
         })
     }
 
+    /// Starts a backend with these options.
     fn start_with(
         &mut self,
         requests: &Requests,
@@ -122,44 +128,47 @@ impl Subject<'_> {
         Ok((backend, steps))
     }
 
+    /// Whether task times are those at which the host observed them.
     fn host_observed_times(&self) -> bool {
         self.settings.executor.abilities().host_observed_times
     }
 }
 
+/// What is measured, and on what.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// Ascending.
+pub struct ProfileSettings {
+    /// The batch sizes, ascending.
     pub batches: Vec<u32>,
     pub repeats: u32,
     pub workers: usize,
     pub executor: &'static dyn Executor,
     pub precision: Precision,
-    /// Chooses persistent kernels, if they are measured too.
+    /// The device whose model chooses persistent kernels, if they are measured too.
     pub persistent: Option<grnn::DataSheet>,
 }
 
+/// The measurements of a network.
 #[derive(Debug, Default)]
-struct Profile {
-    times: Times,
-    /// From the finish of a task to the start of the next.
-    between: ByBatch,
-    launches: ByBatch,
-    /// The policy's part of these times.
+struct NetworkProfile {
+    times: CellTimes,
+    /// The times from the finish of a task to the start of the next.
+    between: SamplesByBatch,
+    launches: SamplesByBatch,
+    /// The policy's part of the launches.
     decisions: BTreeMap<u32, Vec<Decisions>>,
-    /// Tasks of whole requests.
+    /// The tasks of whole requests.
     whole: Vec<TaskTime>,
     slowness: Slowness,
     mean_over_median: f64,
-    /// The blocks of pieces that are left, and the number of the repeat that they belong to.
-    left: (Vec<Block>, u32),
+    /// The blocks that further pieces will measure, and the number of the repeat to which they belong.
+    left: (Vec<SizeBlock>, u32),
     /// The sizes that were visited again.
     again: BTreeSet<u32>,
 }
 
-impl Profile {
-    /// The times of tasks and steps, by batch size.
-    fn timed(&mut self) -> impl Iterator<Item = (u32, &mut Samples)> {
+impl NetworkProfile {
+    /// The samples of tasks and steps with their batch sizes.
+    fn timed(&mut self) -> impl Iterator<Item = (u32, &mut TimeSamples)> {
         self.times
             .0
             .values_mut()
@@ -167,13 +176,13 @@ impl Profile {
             .map(|(batch, samples)| (*batch, samples))
     }
 
-    /// The samples without those that ran beside others of their worker.
-    fn timed_alone(&mut self) -> impl Iterator<Item = (u32, &mut Samples)> {
+    /// The samples of tasks that had their worker for themselves, with their batch sizes.
+    fn timed_alone(&mut self) -> impl Iterator<Item = (u32, &mut TimeSamples)> {
         let alone = self
             .times
             .0
             .iter_mut()
-            .filter(|((kind, ..), _)| !matches!(kind, Kind::Streams(_)));
+            .filter(|((kind, ..), _)| !matches!(kind, TaskKind::Streams(_)));
         alone
             .flat_map(|(_, sizes)| sizes)
             .map(|(batch, samples)| (*batch, samples))
@@ -182,37 +191,37 @@ impl Profile {
     /// Separates the costs of tasks from the slowness of blocks.
     fn level(&mut self) {
         let slowness = Slowness::fit(self.timed().map(|(_, samples)| &*samples));
-        self.timed()
-            .for_each(|(_, samples)| samples.level(&slowness));
+        for (_, samples) in self.timed() {
+            samples.level(&slowness);
+        }
         self.slowness = slowness;
         self.mean_over_median = mean_over_median(self.timed_alone().map(|(_, samples)| &*samples));
     }
 
-    /// The batch sizes of the tasks, and their times beside those of the table.
+    /// The batch sizes of the tasks, and their times compared with the table.
     fn noise(&mut self) -> Vec<(u32, MeasuredTask)> {
         let ratio = self.mean_over_median;
-        let factors = self.timed_alone().flat_map(|(batch, samples)| {
+        let mut factors = Vec::new();
+        for (batch, samples) in self.timed_alone() {
             let cost = (samples.median().0 as f64 * ratio).max(1.0);
-            samples
-                .visits()
-                .flatten()
-                .map(move |&Timed { at, time, .. }| {
-                    (
-                        batch,
-                        MeasuredTask {
-                            at,
-                            took: time,
-                            factor: time.0.max(1) as f64 / cost,
-                        },
-                    )
-                })
-        });
-        let mut factors: Vec<_> = factors.collect();
+            for &TimedTask { at, time, .. } in samples.visits().flatten() {
+                let factor = time.0.max(1) as f64 / cost;
+                factors.push((
+                    batch,
+                    MeasuredTask {
+                        at,
+                        took: time,
+                        factor,
+                    },
+                ));
+            }
+        }
         factors.sort_by_key(|(_, one)| one.at);
         factors
     }
 }
 
+/// The cell type of this name.
 fn id_of(model: &Model, cell: &str) -> CellId {
     let place = model
         .cell_types()
@@ -221,6 +230,7 @@ fn id_of(model: &Model, cell: &str) -> CellId {
     CellId(place.expect("the cells to measure are the model's") as u16)
 }
 
+/// Requests of these shapes.
 fn unfolded(shapes: Vec<Shape>, model: &Model) -> Result<Requests> {
     Requests::unfold(Arc::from(shapes), model).map_err(Error::input)
 }

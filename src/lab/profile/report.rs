@@ -1,14 +1,16 @@
-//! Measurements as a cost table: its rows, and the notes above them.
+//! The cost table of a profile: its rows, and the notes above them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use super::blocks::{measure, piece};
-use super::samples::{self, Cost, Kind, Now, STEPS, TASKS, costs};
-use super::whole::beside;
-use super::{Profile, Settings, Steps, Subject, Wanted, unfolded};
+use super::blocks::{measure, measure_piece};
+use super::samples::{self, MedianCost, ProfileClock, STEPS, TASKS, TaskKind, costs};
+use super::whole::additional_times;
+use super::{
+    NetworkProfile, ProfileSettings, ProfileSteps, ProfileSubject, ProfileTarget, unfolded,
+};
 use crate::base::clock;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::units::Nanos;
@@ -19,38 +21,42 @@ use crate::devices::network::Network;
 use crate::lab::results::table::aligned;
 use crate::lab::run::executor::{Loaded, WorkerSettings};
 
+/// The files and texts of a profile.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct ProfileReport {
+    /// The cost table.
     pub csv: String,
-    /// `noise.csv`: how the times of tasks wandered, for the simulator.
+    /// The content of `noise.csv`: how the times of tasks wandered, for the simulator.
     pub noise: String,
-    /// The command, the machine, how well the table interpolates.
+    /// The notes above the table: the command, the machine, and how it was measured.
     pub notes: Vec<String>,
-    /// For a reader at a terminal.
+    /// The table for a reader at a terminal.
     pub shown: String,
-    /// The table has what was measured until then.
+    /// Whether the user has interrupted the profile, so that the table has only what was measured until then.
     pub interrupted: bool,
 }
 
 /// A profile of networks, one after the other.
 pub struct Session {
-    wanted: Vec<Wanted>,
-    settings: Settings,
+    wanted: Vec<ProfileTarget>,
+    settings: ProfileSettings,
     engines: Vec<Box<dyn Loaded>>,
-    /// Of the networks that have been measured.
-    profiles: Vec<Profile>,
-    now: Now,
+    /// The measurements of the networks so far.
+    profiles: Vec<NetworkProfile>,
+    now: ProfileClock,
+    /// When the last measurement ended.
     ended: Instant,
     interrupted: bool,
 }
 
 impl Session {
-    pub fn new(wanted: Vec<Wanted>, settings: Settings) -> Result<Session> {
+    /// Loads the networks onto the device.
+    pub fn new(wanted: Vec<ProfileTarget>, settings: ProfileSettings) -> Result<Session> {
         let engines = wanted
             .iter()
-            .map(|one| ready(one, &settings))
+            .map(|one| load(one, &settings))
             .collect::<Result<Vec<_>>>()?;
-        let (now, ended) = (Now::default(), clock::now());
+        let (now, ended) = (ProfileClock::default(), clock::now());
         Ok(Session {
             wanted,
             settings,
@@ -62,14 +68,15 @@ impl Session {
         })
     }
 
-    /// Calls `progress` [`super::steps`] times for each network. An interruption keeps what is measured.
+    /// Measures the networks, and calls `progress` [`super::steps`] times for each of them. After an interruption, what is
+    /// measured is kept.
     pub fn measure(&mut self, stop: &AtomicBool, progress: &dyn Fn()) -> Result<()> {
         let Session { settings, now, .. } = self;
         for (wanted, engine) in self.wanted.iter().zip(&mut self.engines) {
-            let steps = Steps { stop, progress };
-            let mut profile = Profile::default();
+            let steps = ProfileSteps { stop, progress };
+            let mut profile = NetworkProfile::default();
             let measured = measure(
-                &mut Subject {
+                &mut ProfileSubject {
                     wanted,
                     settings,
                     steps,
@@ -93,7 +100,7 @@ impl Session {
     }
 
     /// Visits further blocks of the first network for a while.
-    pub fn piece(&mut self, stop: &AtomicBool) -> Result<()> {
+    pub fn measure_piece(&mut self, stop: &AtomicBool) -> Result<()> {
         let Session {
             wanted,
             settings,
@@ -105,15 +112,13 @@ impl Session {
         } = self;
         now.time
             .set(now.time.get() + Nanos((clock::now() - *ended).as_nanos() as u64));
-        let (steps, engine) = (
-            Steps {
-                stop,
-                progress: &|| (),
-            },
-            &mut *engines[0],
-        );
-        piece(
-            &mut Subject {
+        let steps = ProfileSteps {
+            stop,
+            progress: &|| (),
+        };
+        let engine = &mut *engines[0];
+        measure_piece(
+            &mut ProfileSubject {
                 wanted: &wanted[0],
                 settings,
                 steps,
@@ -126,8 +131,8 @@ impl Session {
         Ok(())
     }
 
-    /// Costs of tasks beside their cells are those of the first network.
-    pub fn made(&mut self, command: &str) -> Made {
+    /// The cost table so far. The costs of tasks in addition to their cells are those of the first network.
+    pub fn report(&mut self, command: &str) -> ProfileReport {
         let Session {
             wanted,
             settings,
@@ -146,13 +151,13 @@ impl Session {
         let mut factors = Vec::new();
         for (place, profile) in profiles.iter_mut().enumerate() {
             profile.level();
-            notes.push(wanted[place].described(engines[place].precision()));
+            notes.push(wanted[place].describe(engines[place].precision()));
             notes.extend(
                 engines[place]
                     .traditional()
                     .map(|why| format!("no rows {PERSISTENT}: {why}")),
             );
-            notes.extend(about(profile));
+            notes.extend(profile_notes(profile));
             table.extend(rows(profile, place == 0, sized));
             factors.extend(profile.noise());
         }
@@ -173,7 +178,7 @@ impl Session {
         notes.extend(NoiseRecord::new(factors).map(|record| record.describe()));
         let comments: String = notes.iter().map(|note| format!("# {note}\n")).collect();
         let lines: String = table.iter().map(|line| line.join(",") + "\n").collect();
-        Made {
+        ProfileReport {
             csv: comments + &lines,
             noise,
             notes,
@@ -183,8 +188,9 @@ impl Session {
     }
 }
 
-fn ready(wanted: &Wanted, settings: &Settings) -> Result<Box<dyn Loaded>> {
-    let Settings {
+/// Loads a network onto the device.
+fn load(wanted: &ProfileTarget, settings: &ProfileSettings) -> Result<Box<dyn Loaded>> {
+    let ProfileSettings {
         executor,
         precision,
         workers,
@@ -208,15 +214,8 @@ fn ready(wanted: &Wanted, settings: &Settings) -> Result<Box<dyn Loaded>> {
     Ok(engine)
 }
 
-/// Has no date, so that the same machine gives the same header.
-fn preamble(settings: &Settings, command: &str, device: &str) -> Vec<String> {
-    let plural = |count: usize, one: &str| {
-        if count == 1 {
-            format!("1 {one}")
-        } else {
-            format!("{count} {one}s")
-        }
-    };
+/// The first notes. They have no date, so that the same machine gives the same header.
+fn preamble(settings: &ProfileSettings, command: &str, device: &str) -> Vec<String> {
     vec![
         command.to_string(),
         format!(
@@ -236,10 +235,21 @@ fn preamble(settings: &Settings, command: &str, device: &str) -> Vec<String> {
     ]
 }
 
-type Costs = BTreeMap<u32, Cost>;
+/// A number of things, such as `1 worker` or `2 workers`.
+fn plural(count: usize, one: &str) -> String {
+    if count == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{count} {one}s")
+    }
+}
 
-/// Lines of the table. `overheads` adds the costs of tasks beside cells; `sized` tables have a column for inputs.
-fn rows(profile: &Profile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
+/// The cost of each batch size.
+type Costs = BTreeMap<u32, MedianCost>;
+
+/// The lines of the table. `overheads` adds the costs of tasks in addition to cells; `sized` tables have a column for
+/// inputs.
+fn rows(profile: &NetworkProfile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
     let mut lines = Vec::new();
     let mut rows = |name: &str, input: u32, ratio: f64, costs: &Costs| {
         for (batch, (time, deviation)) in costs {
@@ -250,13 +260,13 @@ fn rows(profile: &Profile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
                 format!("{ns:.0}"),
                 format!("{deviation:.0}"),
             ];
-            line.extend(sized.then(|| {
-                if input == 0 {
+            if sized {
+                line.push(if input == 0 {
                     String::new()
                 } else {
                     input.to_string()
-                }
-            }));
+                });
+            }
             lines.push(line);
         }
     };
@@ -268,12 +278,12 @@ fn rows(profile: &Profile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
         .collect();
     for (cell, input) in cells {
         let persistent = times.persistent(cell);
-        let part = |part: usize| {
-            persistent
+        let [step, launch]: [Costs; 2] = [0, 1].map(|part| {
+            let costs = persistent
                 .iter()
-                .map(|(batch, costs)| (*batch, costs[part]))
-                .collect()
-        };
+                .map(|(batch, costs)| (*batch, costs[part]));
+            costs.collect()
+        });
         for (name, costs) in [
             (cell.clone(), times.own(TASKS, cell, input)),
             (format!("{cell}.{SWITCH}"), times.more(TASKS, cell, input)),
@@ -285,8 +295,8 @@ fn rows(profile: &Profile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
                 format!("{cell}.{WHOLE}.{SWITCH}"),
                 times.more(samples::WHOLE, cell, input),
             ),
-            (format!("{cell}.{PERSISTENT}"), part(0)),
-            (format!("{cell}.{PERSISTENT}.{LAUNCH}"), part(1)),
+            (format!("{cell}.{PERSISTENT}"), step),
+            (format!("{cell}.{PERSISTENT}.{LAUNCH}"), launch),
         ] {
             rows(&name, input, profile.mean_over_median, &costs);
         }
@@ -294,7 +304,7 @@ fn rows(profile: &Profile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
     for (cell, input) in times
         .0
         .keys()
-        .filter(|(kind, ..)| *kind == Kind::Streams(1))
+        .filter(|(kind, ..)| *kind == TaskKind::Streams(1))
         .map(|(_, cell, input)| (cell, *input))
     {
         let parts = times
@@ -307,36 +317,42 @@ fn rows(profile: &Profile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
         rows(TASK, 0, 1.0, &costs(&profile.between));
         rows(GATHER, 0, 1.0, &gathers(profile));
         rows(LAUNCH, 0, 1.0, &costs(&profile.launches));
-        rows(WHOLE, 0, 1.0, &costs(&beside(&profile.whole, times)));
+        rows(
+            WHOLE,
+            0,
+            1.0,
+            &costs(&additional_times(&profile.whole, times)),
+        );
     }
     lines
 }
 
-/// The additional time for other members, the mean over the cells.
-fn gathers(Profile { times, .. }: &Profile) -> Costs {
-    let mut by_batch: BTreeMap<u32, Vec<Cost>> = BTreeMap::new();
-    for (_, cell, input) in times.0.keys().filter(|(kind, ..)| *kind == Kind::Exchanged) {
-        for (batch, more) in times.more([Kind::Task, Kind::Exchanged], cell, *input) {
+/// The additional time of tasks with other members: the mean over the cells.
+fn gathers(NetworkProfile { times, .. }: &NetworkProfile) -> Costs {
+    let mut by_batch: BTreeMap<u32, Vec<MedianCost>> = BTreeMap::new();
+    for (_, cell, input) in times
+        .0
+        .keys()
+        .filter(|(kind, ..)| *kind == TaskKind::Exchanged)
+    {
+        for (batch, more) in times.more([TaskKind::Task, TaskKind::Exchanged], cell, *input) {
             by_batch.entry(batch).or_default().push(more);
         }
     }
-    let mean = |found: Vec<Cost>| {
-        let (time, spread) = found.iter().fold((0, 0f64), |(time, spread), one| {
-            (time + one.0.0, spread.hypot(one.1))
-        });
-        (
-            Nanos(time / found.len() as u64),
-            spread / found.len() as f64,
-        )
-    };
-    by_batch
-        .into_iter()
-        .map(|(batch, found)| (batch, mean(found)))
-        .collect()
+    let mut means = Costs::new();
+    for (batch, found) in by_batch {
+        let count = found.len();
+        let time: u64 = found.iter().map(|(time, _)| time.0).sum();
+        let spread = found
+            .iter()
+            .fold(0f64, |sum, (_, spread)| sum.hypot(*spread));
+        means.insert(batch, (Nanos(time / count as u64), spread / count as f64));
+    }
+    means
 }
 
-/// How the demands were measured, and where two streams contradict four.
-fn shared(profile: &Profile, cell: &str) -> String {
+/// The note on how demands were measured, and where two streams contradict four.
+fn demand_note(profile: &NetworkProfile, cell: &str) -> String {
     let found = profile.times.disagreeing(cell);
     let each: Vec<String> = found
         .iter()
@@ -354,7 +370,8 @@ fn shared(profile: &Profile, cell: &str) -> String {
     )
 }
 
-fn about(profile: &Profile) -> Vec<String> {
+/// The notes on how a network was measured.
+fn profile_notes(profile: &NetworkProfile) -> Vec<String> {
     let mut lines = vec![format!(
         "ns of cells: the median times {:.4}, by which the mean of samples is above the medians of their visits, because \
          the machine takes time for itself; what slowed it for longer is left out",
@@ -372,7 +389,7 @@ fn about(profile: &Profile) -> Vec<String> {
         .times
         .0
         .keys()
-        .filter(|(kind, ..)| *kind == Kind::Persistent(short));
+        .filter(|(kind, ..)| *kind == TaskKind::Persistent(short));
     lines.extend(kernels.map(|(_, cell, _)| {
         format!(
             "{cell}.{PERSISTENT}: tasks of {short} and of {long} steps in persistent kernels; a step is its part of the difference, and \
@@ -384,17 +401,13 @@ fn about(profile: &Profile) -> Vec<String> {
             .times
             .0
             .keys()
-            .filter(|(kind, ..)| *kind == Kind::Streams(4))
-            .map(|(_, cell, _)| shared(profile, cell)),
+            .filter(|(kind, ..)| *kind == TaskKind::Streams(4))
+            .map(|(_, cell, _)| demand_note(profile, cell)),
     );
-    let us_each = |all: Decisions| all.time.as_nanos() as f64 / all.calls.max(1) as f64 / 1e3;
-    let of = |(batch, decisions): (&u32, &Vec<Decisions>)| {
-        (*batch, decisions.iter().copied().sum::<Decisions>())
-    };
     let each: Vec<(u32, Decisions)> = profile
         .decisions
         .iter()
-        .map(of)
+        .map(|(batch, decisions)| (*batch, decisions.iter().copied().sum::<Decisions>()))
         .filter(|(_, all)| all.calls > 0)
         .collect();
     if !each.is_empty() {
@@ -409,4 +422,9 @@ fn about(profile: &Profile) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The time of a decision in microseconds.
+fn us_each(decisions: Decisions) -> f64 {
+    decisions.time.as_nanos() as f64 / decisions.calls.max(1) as f64 / 1e3
 }

@@ -9,23 +9,24 @@ use statrs::statistics::{Data, Median as _};
 use crate::base::units::Nanos;
 use crate::core::cost::curve::Curve;
 
-/// A median, and the standard deviation in nanoseconds.
-pub type Cost = (Nanos, f64);
+/// A median and the standard deviation, which is in nanoseconds.
+pub type MedianCost = (Nanos, f64);
 
-pub type ByBatch = BTreeMap<u32, Samples>;
+/// The samples of each batch size.
+pub type SamplesByBatch = BTreeMap<u32, TimeSamples>;
 
 /// What is timed of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum TaskKind {
     /// A task with the members of the task before; trees and feed-forward networks always change them.
     Task,
-    /// With some other members.
+    /// A task with some other members than the task before.
     Exchanged,
-    /// Directly after another cell.
+    /// A task directly after one of another cell.
     Switched,
     /// A step in a task of whole requests.
     Whole,
-    /// Directly after another cell.
+    /// A step in a task of whole requests, directly after one of another cell.
     WholeSwitched,
     /// A task of this number of steps in a persistent kernel.
     Persistent(u32),
@@ -33,12 +34,13 @@ pub enum Kind {
     Streams(u16),
 }
 
-/// By kind, cell name and input size (0 if it has none).
+/// The samples of each kind, cell name and size of inputs, which is 0 for cells without sizes.
 #[derive(Debug, Default)]
-pub struct Times(pub BTreeMap<(Kind, String, u32), ByBatch>);
+pub struct CellTimes(pub BTreeMap<(TaskKind, String, u32), SamplesByBatch>);
 
-impl Times {
-    pub fn at(&mut self, kind: Kind, cell: &str, input: u32, batch: u32) -> &mut Samples {
+impl CellTimes {
+    /// The samples of a batch size, which may be new.
+    pub fn at(&mut self, kind: TaskKind, cell: &str, input: u32, batch: u32) -> &mut TimeSamples {
         self.0
             .entry((kind, cell.to_string(), input))
             .or_default()
@@ -46,12 +48,18 @@ impl Times {
             .or_default()
     }
 
-    pub fn get(&self, kind: Kind, cell: &str, input: u32) -> Option<&ByBatch> {
+    /// The samples of all batch sizes, if there are any.
+    pub fn get(&self, kind: TaskKind, cell: &str, input: u32) -> Option<&SamplesByBatch> {
         self.0.get(&(kind, cell.to_string(), input))
     }
 
-    /// Where a cell never follows itself, the costs after another one.
-    pub fn own(&self, [kind, switched]: [Kind; 2], cell: &str, input: u32) -> BTreeMap<u32, Cost> {
+    /// The costs of a cell that follows itself; where it never does, those after another cell.
+    pub fn own(
+        &self,
+        [kind, switched]: [TaskKind; 2],
+        cell: &str,
+        input: u32,
+    ) -> BTreeMap<u32, MedianCost> {
         [switched, kind]
             .into_iter()
             .filter_map(|kind| self.get(kind, cell, input))
@@ -60,28 +68,30 @@ impl Times {
     }
 
     /// The additional time of tasks of the other kind.
-    pub fn more(&self, [kind, other]: [Kind; 2], cell: &str, input: u32) -> BTreeMap<u32, Cost> {
+    pub fn more(
+        &self,
+        [kind, other]: [TaskKind; 2],
+        cell: &str,
+        input: u32,
+    ) -> BTreeMap<u32, MedianCost> {
         let own = self.get(kind, cell, input);
-        let more = |(batch, others): (&u32, &Samples)| {
-            let own = own.and_then(|own| own.get(batch));
-            let longer = |own: &Samples| {
-                (
+        let mut found = BTreeMap::new();
+        for (batch, others) in self.get(other, cell, input).into_iter().flatten() {
+            let more = match own.and_then(|own| own.get(batch)) {
+                Some(own) => (
                     others.median().saturating_since(own.median()),
                     others.deviation().hypot(own.deviation()),
-                )
+                ),
+                None => (Nanos::ZERO, 0.0),
             };
-            (*batch, own.map_or((Nanos::ZERO, 0.0), longer))
-        };
-        self.get(other, cell, input)
-            .into_iter()
-            .flatten()
-            .map(more)
-            .collect()
+            found.insert(*batch, more);
+        }
+        found
     }
 
     /// The costs of a cell's tasks by batch size, on this number of streams.
-    fn on_streams(&self, streams: u16, cell: &str) -> impl Iterator<Item = (u32, Cost)> + '_ {
-        self.get(Kind::Streams(streams), cell, 0)
+    fn on_streams(&self, streams: u16, cell: &str) -> impl Iterator<Item = (u32, MedianCost)> + '_ {
+        self.get(TaskKind::Streams(streams), cell, 0)
             .into_iter()
             .flat_map(costs)
     }
@@ -89,50 +99,63 @@ impl Times {
     /// The share of the device that a step uses, in parts per million: a fourth of what a step takes while four streams
     /// run the same, over what it takes alone.
     pub fn demands(&self, cell: &str) -> BTreeMap<u32, (u64, f64)> {
-        let alone: BTreeMap<u32, Cost> = self.on_streams(1, cell).collect();
-        let demand = |(batch, (together, spread)): (u32, Cost)| {
-            let (time, deviation) = *alone.get(&batch).filter(|(time, _)| time.0 > 0)?;
+        let alone: BTreeMap<u32, MedianCost> = self.on_streams(1, cell).collect();
+        let mut demands = BTreeMap::new();
+        for (batch, (together, spread)) in self.on_streams(4, cell) {
+            let Some((time, deviation)) = alone.get(&batch).filter(|(time, _)| time.0 > 0) else {
+                continue;
+            };
             let share = 1e6 * together.0 as f64 / (4.0 * time.0 as f64);
             let relative = (spread / together.0.max(1) as f64).hypot(deviation / time.0 as f64);
-            Some((batch, (share.round().min(1e6) as u64, share * relative)))
-        };
-        self.on_streams(4, cell).filter_map(demand).collect()
+            demands.insert(batch, (share.round().min(1e6) as u64, share * relative));
+        }
+        demands
     }
 
-    /// Where two streams took another time than the demands say: the batch, and both over the time of a step alone.
+    /// The batches for which two streams took another time than the demands say, and both times over that of a step alone.
     pub fn disagreeing(&self, cell: &str) -> Vec<(u32, f64, f64)> {
-        /// The share of the time below which a deviation does not count.
+        /// The share of the time up to which a deviation does not count.
         const NEGLIGIBLE: f64 = 0.1;
-        let alone: BTreeMap<u32, Cost> = self.on_streams(1, cell).collect();
+        let alone: BTreeMap<u32, MedianCost> = self.on_streams(1, cell).collect();
         let demands = self.demands(cell);
-        let compare = |(batch, (together, _)): (u32, Cost)| {
-            let said = f64::max(1.0, 2.0 * demands.get(&batch)?.0 as f64 / 1e6);
-            let took = together.0 as f64 / alone.get(&batch)?.0.0 as f64;
-            ((took / said - 1.0).abs() > NEGLIGIBLE).then_some((batch, took, said))
-        };
-        self.on_streams(2, cell).filter_map(compare).collect()
+        let mut found = Vec::new();
+        for (batch, (together, _)) in self.on_streams(2, cell) {
+            let (Some((demand, _)), Some((time, _))) = (demands.get(&batch), alone.get(&batch))
+            else {
+                continue;
+            };
+            let expected = f64::max(1.0, 2.0 * *demand as f64 / 1e6);
+            let took = together.0 as f64 / time.0 as f64;
+            if (took / expected - 1.0).abs() > NEGLIGIBLE {
+                found.push((batch, took, expected));
+            }
+        }
+        found
     }
 
-    /// Of a step in a persistent kernel and its launch.
-    pub fn persistent(&self, cell: &str) -> BTreeMap<u32, [Cost; 2]> {
-        let [short, long] = STEPS.map(|steps| self.get(Kind::Persistent(steps), cell, 0));
-        let both = |(batch, short): (&u32, &Samples)| {
-            Some((*batch, [short.cost(), long?.get(batch)?.cost()]))
-        };
-        let both = short.into_iter().flatten().filter_map(both);
-        both.map(|(batch, costs)| (batch, step_and_launch(costs)))
-            .collect()
+    /// The costs of a step in a persistent kernel and of its launch.
+    pub fn persistent(&self, cell: &str) -> BTreeMap<u32, [MedianCost; 2]> {
+        let [short, long] = STEPS.map(|steps| self.get(TaskKind::Persistent(steps), cell, 0));
+        let mut costs = BTreeMap::new();
+        for (batch, short) in short.into_iter().flatten() {
+            if let Some(long) = long.and_then(|long| long.get(batch)) {
+                costs.insert(*batch, step_and_launch([short.cost(), long.cost()]));
+            }
+        }
+        costs
     }
 }
 
-pub fn costs(batches: &ByBatch) -> BTreeMap<u32, Cost> {
+/// The cost of each batch size.
+pub fn costs(batches: &SamplesByBatch) -> BTreeMap<u32, MedianCost> {
     batches
         .iter()
         .map(|(batch, samples)| (*batch, samples.cost()))
         .collect()
 }
 
-pub fn curve(costs: &BTreeMap<u32, Cost>) -> Option<Curve> {
+/// The costs as a curve; `None` without costs.
+pub fn curve(costs: &BTreeMap<u32, MedianCost>) -> Option<Curve> {
     Curve::new(
         costs
             .iter()
@@ -141,62 +164,75 @@ pub fn curve(costs: &BTreeMap<u32, Cost>) -> Option<Curve> {
     )
 }
 
-/// The times of tasks whose ends the host sees late, and several at once. For tasks that were submitted together, in
-/// their order: the mean of those that it saw begin; if it saw none at all, each takes its share of their time.
-pub fn as_seen(together: &[Vec<(Timed, bool)>]) -> Vec<Timed> {
-    let mean = |tasks: &Vec<(Timed, bool)>| {
-        let watched: Vec<Timed> = tasks
-            .iter()
-            .filter(|(_, watched)| *watched)
-            .map(|(timed, _)| *timed)
-            .collect();
-        let time: u64 = watched.iter().map(|one| one.time.0).sum();
-        (time > 0).then(|| Timed {
-            time: Nanos(time / watched.len() as u64),
-            ..watched[0]
-        })
-    };
-    let share = |tasks: &Vec<(Timed, bool)>| {
-        let (first, last) = (tasks[0].0, tasks[tasks.len() - 1].0);
-        Timed {
-            time: Nanos((last.at + last.time - first.at).0 / tasks.len() as u64),
-            ..first
-        }
-    };
-    let means: Vec<Timed> = together.iter().filter_map(mean).collect();
+/// The times of tasks whose ends the host sees late, and several at once. The tasks of each list were submitted together,
+/// in this order. A list's time is the mean of the tasks that the host saw begin; if it saw none in any list, each task
+/// takes its share of its list's time.
+pub fn as_seen(together: &[Vec<(TimedTask, bool)>]) -> Vec<TimedTask> {
+    let means: Vec<TimedTask> = together
+        .iter()
+        .filter_map(|tasks| mean_of_watched(tasks))
+        .collect();
     if means.is_empty() {
-        together.iter().map(share).collect()
+        together.iter().map(|tasks| equal_share(tasks)).collect()
     } else {
         means
     }
 }
 
+/// The mean time of the tasks that the host saw begin, if it saw any.
+fn mean_of_watched(tasks: &[(TimedTask, bool)]) -> Option<TimedTask> {
+    let watched: Vec<TimedTask> = tasks
+        .iter()
+        .filter(|(_, is_watched)| *is_watched)
+        .map(|(timed, _)| *timed)
+        .collect();
+    let time: u64 = watched.iter().map(|one| one.time.0).sum();
+    if time == 0 {
+        return None;
+    }
+    Some(TimedTask {
+        time: Nanos(time / watched.len() as u64),
+        ..watched[0]
+    })
+}
+
+/// The time of a task if all tasks share their time equally.
+fn equal_share(tasks: &[(TimedTask, bool)]) -> TimedTask {
+    let first = tasks[0].0;
+    let last = tasks[tasks.len() - 1].0;
+    TimedTask {
+        time: Nanos((last.at + last.time - first.at).0 / tasks.len() as u64),
+        ..first
+    }
+}
+
 /// The time of a task and when it was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Timed {
+pub struct TimedTask {
     pub time: Nanos,
-    /// Since the start of the profile.
+    /// When the task began, since the start of the profile.
     pub at: Nanos,
-    /// The number of the block.
+    /// The number of the block in which it was measured.
     pub block: u32,
 }
 
-/// How far a profile is: the block, and the time that its backends have run.
+/// The progress of a profile: the present block, and the time that its backends have run.
 #[derive(Debug, Default)]
-pub struct Now {
+pub struct ProfileClock {
     pub block: Cell<u32>,
     pub time: Cell<Nanos>,
 }
 
+/// Times of the same work.
 #[derive(Clone, Debug, Default)]
-pub struct Samples {
-    all: Vec<Timed>,
-    /// Without the slowness of their blocks.
+pub struct TimeSamples {
+    all: Vec<TimedTask>,
+    /// The times in nanoseconds without the slowness of their blocks.
     levelled: Vec<u64>,
 }
 
-impl Extend<Timed> for Samples {
-    fn extend<I: IntoIterator<Item = Timed>>(&mut self, times: I) {
+impl Extend<TimedTask> for TimeSamples {
+    fn extend<I: IntoIterator<Item = TimedTask>>(&mut self, times: I) {
         let from = self.all.len();
         self.all.extend(times);
         self.levelled
@@ -204,26 +240,26 @@ impl Extend<Timed> for Samples {
     }
 }
 
-impl Samples {
-    /// A time that no task has, such as a gap.
+impl TimeSamples {
+    /// Adds a time that is not a task's, such as a gap.
     pub fn add(&mut self, time: Nanos) {
-        self.extend([Timed {
+        self.extend([TimedTask {
             time,
             at: Nanos::ZERO,
             block: 0,
         }]);
     }
 
-    pub fn cost(&self) -> Cost {
+    pub fn cost(&self) -> MedianCost {
         (self.median(), self.deviation())
     }
 
-    /// The lower one of two in the middle; 0 without samples.
+    /// The median, the lower one of two in the middle; 0 without samples.
     pub fn median(&self) -> Nanos {
         Nanos(self.quartile(2))
     }
 
-    /// In nanoseconds, from the distance of the quartiles, 1.349 of it in a normal distribution.
+    /// The standard deviation in nanoseconds. The distance of the quartiles is 1.349 of it in a normal distribution.
     pub fn deviation(&self) -> f64 {
         const QUARTILES: f64 = 1.349;
         (self.quartile(3) - self.quartile(1)) as f64 / QUARTILES
@@ -239,34 +275,38 @@ impl Samples {
     }
 
     /// The samples of each block that has measured this size.
-    pub fn visits(&self) -> impl Iterator<Item = &[Timed]> {
+    pub fn visits(&self) -> impl Iterator<Item = &[TimedTask]> {
         self.all.chunk_by(|a, b| a.block == b.block)
     }
 
+    /// Removes the slowness of the blocks from the times.
     pub fn level(&mut self, slowness: &Slowness) {
-        let level = |one: &Timed| (one.time.0 as f64 / slowness.of(one.block)).round() as u64;
-        self.levelled = self.all.iter().map(level).collect();
+        self.levelled.clear();
+        for one in &self.all {
+            let levelled = one.time.0 as f64 / slowness.of_block(one.block);
+            self.levelled.push(levelled.round() as u64);
+        }
     }
 }
 
-/// In nanoseconds; the mean of two in the middle.
-pub fn median_of(visit: &[Timed]) -> f64 {
+/// The median of a visit in nanoseconds, the mean of two in the middle.
+pub fn median_of(visit: &[TimedTask]) -> f64 {
     median(visit.iter().map(|one| one.time.0 as f64))
 }
 
-/// By how much the tasks of each block are slower than in a typical one.
+/// The factor by which the tasks of each block are slower than in a typical block.
 #[derive(Clone, Debug, Default)]
 pub struct Slowness(BTreeMap<u32, f64>);
 
-/// The fit settles within a few.
+/// The iterations of the fit, which settles within a few.
 const ITERATIONS: usize = 20;
 
-/// A block of fewer visits says little about the machine.
+/// The least visits of a block whose slowness is fitted; fewer say little about the machine.
 const LEAST_VISITS: usize = 3;
 
 impl Slowness {
-    /// A size that was visited once says nothing.
-    pub fn fit<'s>(sizes: impl Iterator<Item = &'s Samples>) -> Slowness {
+    /// Fits the slowness of blocks to the samples of sizes. A size that was visited once says nothing.
+    pub fn fit<'s>(sizes: impl Iterator<Item = &'s TimeSamples>) -> Slowness {
         let sizes: Vec<Vec<(u32, f64)>> = sizes
             .map(visits)
             .filter(|visits| visits.len() > 1)
@@ -280,9 +320,9 @@ impl Slowness {
                         .iter()
                         .map(|(block, log)| log - slow.get(block).unwrap_or(&0.0)),
                 );
-                visits
-                    .iter()
-                    .for_each(|(block, log)| residuals.entry(*block).or_default().push(log - cost));
+                for (block, log) in visits {
+                    residuals.entry(*block).or_default().push(log - cost);
+                }
             }
             residuals.retain(|_, found| found.len() >= LEAST_VISITS);
             slow = residuals
@@ -299,38 +339,43 @@ impl Slowness {
         )
     }
 
-    pub fn of(&self, block: u32) -> f64 {
+    /// The slowness of a block; 1 if it is unknown.
+    pub fn of_block(&self, block: u32) -> f64 {
         self.0.get(&block).copied().unwrap_or(1.0)
     }
 
-    /// Sizes whose visits scatter far more than those of others, and pairs of neighbours of which the larger takes less
-    /// time, by more than they scatter.
-    pub fn doubtful(&self, sizes: &ByBatch) -> BTreeSet<u32> {
-        /// As a share of the time.
+    /// The sizes whose visits scatter far more than those of others, and pairs of neighbours of which the larger takes
+    /// less time, by more than they scatter.
+    pub fn doubtful(&self, sizes: &SamplesByBatch) -> BTreeSet<u32> {
+        /// The scatter that is accepted in any case, as a share of the time.
         const NEGLIGIBLE: f64 = 0.01;
-        let found: Vec<Estimate> = sizes
+        let found: Vec<SizeEstimate> = sizes
             .iter()
             .map(|(batch, samples)| self.estimate(*batch, samples))
             .collect();
         let scatter = NEGLIGIBLE.max(2.0 * median(found.iter().map(|size| size.error)));
         let scattered = found.iter().filter(|size| size.error > scatter);
-        let falls = |pair: &&[Estimate]| {
-            pair[0].log - pair[1].log > NEGLIGIBLE.max(2.0 * pair[0].error.hypot(pair[1].error))
-        };
-        let falling = found.windows(2).filter(falls).flatten();
-        scattered.chain(falling).map(|size| size.batch).collect()
+        let falling = found.windows(2).filter(|pair| {
+            let noise = 2.0 * pair[0].error.hypot(pair[1].error);
+            pair[0].log - pair[1].log > NEGLIGIBLE.max(noise)
+        });
+        scattered
+            .chain(falling.flatten())
+            .map(|size| size.batch)
+            .collect()
     }
 
-    fn estimate(&self, batch: u32, samples: &Samples) -> Estimate {
-        /// Of a normal distribution, its deviation over the mean distance; and a median's error over that of a mean.
+    /// The typical time of a size, and its error.
+    fn estimate(&self, batch: u32, samples: &TimeSamples) -> SizeEstimate {
+        /// In a normal distribution, the deviation over the mean distance, and a median's error over that of a mean.
         const NORMAL: f64 = 1.2533;
         let logs: Vec<f64> = visits(samples)
             .into_iter()
-            .map(|(block, log)| log - self.of(block).ln())
+            .map(|(block, log)| log - self.of_block(block).ln())
             .collect();
         let log = median(logs.iter().copied());
         let distances: f64 = logs.iter().map(|one| (one - log).abs()).sum();
-        Estimate {
+        SizeEstimate {
             batch,
             log,
             error: NORMAL * NORMAL * distances / (logs.len() as f64).powf(1.5),
@@ -338,34 +383,36 @@ impl Slowness {
     }
 }
 
-struct Estimate {
+/// The typical time of a size.
+struct SizeEstimate {
     batch: u32,
-    /// Of the time.
+    /// The logarithm of the time.
     log: f64,
-    /// The standard error, from the distances of the visits from their median.
+    /// The standard error of the logarithm, from the distances of the visits from their median.
     error: f64,
 }
 
 /// The block of each visit, and the logarithm of its median.
-fn visits(samples: &Samples) -> Vec<(u32, f64)> {
+fn visits(samples: &TimeSamples) -> Vec<(u32, f64)> {
     samples
         .visits()
-        .map(|visit: &[Timed]| (visit[0].block, median_of(visit).max(1.0).ln()))
+        .map(|visit: &[TimedTask]| (visit[0].block, median_of(visit).max(1.0).ln()))
         .collect()
 }
 
-/// The mean of two in the middle.
+/// The median, the mean of two in the middle.
 fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     Data::new(values.into_iter().collect::<Vec<_>>()).median()
 }
 
-/// The sum of all samples, divided by the sum if each were the median of its visit; at least 1.
+/// The sum of all samples, divided by what the sum would be if each were the median of its visit; at least 1.
 ///
 /// A run pays for short disturbances that medians leave out. All kinds share one ratio, because one pause would distort
 /// the mean of a single kind. Disturbances that last longer than a visit are the machine's noise.
-pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64 {
-    let (mut sum, mut typical) = (0.0, 0.0);
-    for visit in kinds.into_iter().flat_map(Samples::visits) {
+pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a TimeSamples>) -> f64 {
+    let mut sum = 0.0;
+    let mut typical = 0.0;
+    for visit in kinds.into_iter().flat_map(TimeSamples::visits) {
         sum += visit.iter().map(|one| one.time.0 as f64).sum::<f64>();
         typical += visit.len() as f64 * median_of(visit);
     }
@@ -376,19 +423,24 @@ pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64
     }
 }
 
-/// Of tasks, and of steps in tasks of whole requests: after the same cell, and after another.
-pub const TASKS: [Kind; 2] = [Kind::Task, Kind::Switched];
-pub const WHOLE: [Kind; 2] = [Kind::Whole, Kind::WholeSwitched];
+/// The kinds of tasks: after the same cell, and after another.
+pub const TASKS: [TaskKind; 2] = [TaskKind::Task, TaskKind::Switched];
 
-/// In steps: a short chunk and a sentence.
+/// The kinds of steps in tasks of whole requests: after the same cell, and after another.
+pub const WHOLE: [TaskKind; 2] = [TaskKind::Whole, TaskKind::WholeSwitched];
+
+/// The steps of the tasks in persistent kernels: a short chunk and a sentence.
 pub const STEPS: [u32; 2] = [4, 32];
 
-/// A step in a persistent kernel and its launch (gather, scatter, the product of all inputs), from tasks of [`STEPS`]
-/// steps. A step is at most its share of the long task, so that the launch is not negative.
-pub fn step_and_launch([(time, deviation), (long_time, long_deviation)]: [Cost; 2]) -> [Cost; 2] {
+/// The costs of a step in a persistent kernel and of its launch (gather, scatter, the product of all inputs), from tasks
+/// of [`STEPS`] steps. A step is at most its share of the long task, so that the launch is not negative.
+pub fn step_and_launch(
+    [(time, deviation), (long_time, long_deviation)]: [MedianCost; 2],
+) -> [MedianCost; 2] {
     let [short, long] = STEPS.map(u64::from);
-    let each = |time: Nanos, steps: u64| (time.0 + steps / 2) / steps;
-    let step = each(long_time.saturating_since(time), long - short).min(long_time.0 / long);
+    let more_steps = long - short;
+    let more_time = long_time.saturating_since(time).0;
+    let step = ((more_time + more_steps / 2) / more_steps).min(long_time.0 / long);
     let spread = deviation.hypot(long_deviation) / (long - short) as f64;
     let launch = (
         time.saturating_since(Nanos(step * short)),
@@ -401,15 +453,15 @@ pub fn step_and_launch([(time, deviation), (long_time, long_deviation)]: [Cost; 
 mod tests {
     use super::*;
 
-    fn samples(times: &[u64]) -> Samples {
-        let mut samples = Samples::default();
+    fn samples(times: &[u64]) -> TimeSamples {
+        let mut samples = TimeSamples::default();
         times.iter().for_each(|ns| samples.add(Nanos(*ns)));
         samples
     }
 
     #[test]
     fn a_median_is_a_sample() {
-        assert_eq!(Samples::default().cost(), (Nanos(0), 0.0));
+        assert_eq!(TimeSamples::default().cost(), (Nanos(0), 0.0));
         let five = samples(&[7, 1_000_000, 3, 4, 5]);
         assert_eq!(five.median(), Nanos(5));
         assert!(
@@ -422,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_demand_is_a_fourth_of_what_four_streams_take() {
-        let mut times = Times::default();
+        let mut times = CellTimes::default();
         // Alone, on two and on four streams: as if alone, twice and four times as long, and longer than in turn.
         for (batch, took) in [
             (1, [80, 80, 80]),
@@ -432,7 +484,7 @@ mod tests {
         ] {
             for (streams, time) in [1, 2, 4].into_iter().zip(took) {
                 times
-                    .at(Kind::Streams(streams), "lstm", 0, batch)
+                    .at(TaskKind::Streams(streams), "lstm", 0, batch)
                     .add(Nanos(time));
             }
         }
@@ -456,7 +508,7 @@ mod tests {
         assert!((ratio - 240.0 / 234.0).abs() < 1e-12, "{ratio}");
         let mut slow = samples(&[10, 10, 16]);
         slow.extend(
-            [Timed {
+            [TimedTask {
                 time: Nanos(20),
                 at: Nanos(9),
                 block: 1,
@@ -471,7 +523,7 @@ mod tests {
         assert_eq!(mean_over_median(&[samples(&[]), samples(&[0])]), 1.0);
     }
 
-    fn launches(short: &[u64], long: &[u64]) -> [Cost; 2] {
+    fn launches(short: &[u64], long: &[u64]) -> [MedianCost; 2] {
         step_and_launch([short, long].map(|times| samples(times).cost()))
     }
 

@@ -1,11 +1,11 @@
-//! Requests served by the real driver with cellular batching, for the cells of trees and the time of a decision.
+//! Requests that the engine serves with cellular batching, for the cells of trees and the time of a decision.
 
 use std::collections::BTreeMap;
 use std::slice;
 
-use super::samples::{Kind, Timed, as_seen, costs, curve};
+use super::samples::{TaskKind, TimedTask, as_seen, costs, curve};
 use super::wanted::{children, of_input};
-use super::{Profile, Settings, Subject, unfolded};
+use super::{NetworkProfile, ProfileSettings, ProfileSubject, unfolded};
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, TaskId, WorkerId};
 use crate::core::cost::curve::Curve;
@@ -18,32 +18,33 @@ use crate::core::record::execution::Decisions;
 use crate::core::record::full::FullRecord;
 use crate::core::task::TaskRow;
 use crate::core::workload::arrivals::{ClosedLoop, Think};
-use crate::core::workload::model::{CellType, Model};
+use crate::core::workload::model::Model;
 use crate::core::workload::random;
 use crate::core::workload::shape::Shape;
 use crate::devices::cpu::StepTime;
 
-pub struct Served {
+/// A run in which requests were served.
+pub struct ServiceRun {
     pub tasks: Vec<TaskRow>,
     pub decisions: Decisions,
-    /// On devices that time the steps of tasks of whole requests.
+    /// The steps of tasks of whole requests, on devices that time them.
     pub steps: BTreeMap<TaskId, Vec<StepTime>>,
-    /// Since the start of the profile.
+    /// When the run started, since the start of the profile.
     started: Nanos,
     block: u32,
 }
 
-/// Serves `clients` requests at a time.
+/// Serves requests, `clients` at a time.
 pub fn serve(
-    subject: &mut Subject<'_>,
+    subject: &mut ProfileSubject<'_>,
     shapes: Vec<Shape>,
     clients: usize,
     policy: &dyn registry::Settings,
     largest: u32,
-) -> Result<Served> {
-    let Subject {
+) -> Result<ServiceRun> {
+    let ProfileSubject {
         wanted,
-        settings: Settings { workers, .. },
+        settings: ProfileSettings { workers, .. },
         steps,
         now,
         ..
@@ -89,9 +90,10 @@ pub fn serve(
         return Err(Error::failed(format!("a measured task failed: {reason}")));
     }
     let mut steps: BTreeMap<TaskId, Vec<StepTime>> = BTreeMap::new();
-    log.try_iter()
-        .for_each(|step| steps.entry(step.task).or_default().push(step));
-    Ok(Served {
+    for step in log.try_iter() {
+        steps.entry(step.task).or_default().push(step);
+    }
+    Ok(ServiceRun {
         tasks: recorder.execution.tasks,
         decisions: recorder.execution.decisions,
         steps,
@@ -100,17 +102,17 @@ pub fn serve(
     })
 }
 
-impl Served {
-    /// A time that begins at this instant.
-    pub fn timed(&self, start: Nanos, time: Nanos) -> Timed {
-        Timed {
+impl ServiceRun {
+    /// A measured time of a task that began at this instant of the run.
+    pub fn timed(&self, start: Nanos, time: Nanos) -> TimedTask {
+        TimedTask {
             time,
             at: self.started + start,
             block: self.block,
         }
     }
 
-    /// In the order of submission, each with the task before it on its worker.
+    /// The tasks in the order of submission, each with the task before it on its worker.
     pub fn in_turn(&self) -> impl Iterator<Item = (Option<&TaskRow>, &TaskRow)> {
         let mut last: BTreeMap<WorkerId, &TaskRow> = BTreeMap::new();
         self.tasks
@@ -119,8 +121,8 @@ impl Served {
     }
 }
 
-/// Their times grow slowly with the batch, so a few sizes suffice.
-pub fn launch_batches(settings: &Settings) -> Vec<u32> {
+/// The batch sizes whose launches are measured. Launches grow slowly with the batch, so a few sizes suffice.
+pub fn launch_batches(settings: &ProfileSettings) -> Vec<u32> {
     let [smallest, largest] =
         [settings.batches.first(), settings.batches.last()].map(|size| size.copied().unwrap_or(1));
     let fours = (0..16).map(|power| 1u32 << (2 * power));
@@ -130,13 +132,18 @@ pub fn launch_batches(settings: &Settings) -> Vec<u32> {
         .collect()
 }
 
-/// The members of all tasks of a size: more samples for small ones.
+/// The number of members of all tasks of a size, so that small sizes have more samples.
 const DECIDED_MEMBERS: usize = 1024;
 
-/// Decisions of one task each, with all requests there from the start. A GPU's launch is the time from finish to finish
-/// without the step.
-pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
-    let (wanted, workers) = (subject.wanted, subject.settings.workers);
+/// Measures decisions of one task each, with all requests there from the start. A GPU's launch is the time from finish to
+/// finish without the step.
+pub fn measure_launch(
+    subject: &mut ProfileSubject<'_>,
+    batch: u32,
+    profile: &mut NetworkProfile,
+) -> Result<()> {
+    let wanted = subject.wanted;
+    let workers = subject.settings.workers;
     let members = batch as usize * workers;
     let tasks = (DECIDED_MEMBERS / batch as usize).clamp(12, 120);
     let shapes = match &wanted.model {
@@ -158,28 +165,29 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
         }
         _ => vec![Shape::Chain(tasks as u32); members],
     };
-    let of_cell = |cell: CellType| curve(&costs(profile.times.get(Kind::Task, &cell.name, 0)?));
-    let steps: Vec<Option<Curve>> = wanted.model.cell_types().into_iter().map(of_cell).collect();
-    let step = |task: &TaskRow| {
-        let curve = task
-            .cells
-            .first()
-            .and_then(|cell| steps[cell.index()].as_ref());
-        curve.map_or(Nanos::ZERO, |curve| curve.at(task.batch))
-    };
+    let steps: Vec<Option<Curve>> = wanted
+        .model
+        .cell_types()
+        .iter()
+        .map(|cell| curve(&costs(profile.times.get(TaskKind::Task, &cell.name, 0)?)))
+        .collect();
     let policy = Cellular {
         max_tasks: 1,
         max_batch: PerCell::All(batch),
         ..Cellular::default()
     };
-    let (clients, seen) = (shapes.len(), subject.host_observed_times());
+    let clients = shapes.len();
+    let seen = subject.host_observed_times();
     let served = serve(subject, shapes, clients, &policy, batch)?;
     let times = profile.launches.entry(batch).or_default();
     for (before, task) in served.in_turn().filter(|(_, task)| task.batch == batch) {
         // The first task waits for all arrivals.
         let Some(before) = before else { continue };
         let start = if seen {
-            task.finish.saturating_since(step(task))
+            let cell = task.cells.first();
+            let step = cell.and_then(|cell| steps[cell.index()].as_ref());
+            let step = step.map_or(Nanos::ZERO, |step| step.at(task.batch));
+            task.finish.saturating_since(step)
         } else {
             task.start
         };
@@ -193,32 +201,37 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
     Ok(())
 }
 
-/// Nodes of each cell of trees at a batch size.
+/// The nodes of each cell of trees that are measured at a batch size.
 const NODES: usize = 2048;
 
-/// The first tasks run on cold caches.
+/// The first tasks, which run on cold caches and do not count.
 const WARM_UP: usize = 3;
 
-/// Two for a gap between them, and no more, so that cells take turns as in service.
+/// The tasks of a decision: two, for a gap between them, and no more, so that cells alternate as in service.
 const HELD_TASKS: u32 = 2;
 
-/// On a GPU the host only sees the later tasks of a decision end.
+/// The tasks of a decision on a GPU, where the host only sees the later ones end.
 const SEEN_TASKS: u32 = 5;
 
-/// Smaller batches occur near the roots of a few trees; a policy held to such a size would alternate between leaves and
-/// internal cells.
+/// The batch size from which on a policy is held to the size. Smaller batches occur near the roots of a few trees; a
+/// policy held to such a size would alternate between leaves and internal cells.
 const FEW: u32 = 16;
 
-/// A free policy makes tasks of other sizes too, so it runs this many times the nodes.
+/// How many times the nodes a free policy runs, because it makes tasks of other sizes too.
 const FREE_NODES: usize = 4;
 
+/// The largest batch of a free policy.
 const FREE_BATCH: u32 = 512;
 
-/// In runs of whole trees, as the time of a node depends on where its children's states are.
-pub fn measure_trees(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
-    let Subject {
+/// Measures the cells of trees in runs of whole trees, as the time of a node depends on where its children's states are.
+pub fn measure_trees(
+    subject: &mut ProfileSubject<'_>,
+    batch: u32,
+    profile: &mut NetworkProfile,
+) -> Result<()> {
+    let ProfileSubject {
         wanted,
-        settings: Settings { workers, .. },
+        settings: ProfileSettings { workers, .. },
         ..
     } = *subject;
     let seen = subject.host_observed_times();
@@ -230,7 +243,8 @@ pub fn measure_trees(subject: &mut Subject<'_>, batch: u32, profile: &mut Profil
     let held = Cellular {
         max_tasks: if seen { SEEN_TASKS } else { HELD_TASKS },
         max_batch: PerCell::All(batch),
-        min_batch: PerCell::All(batch), // The later tasks of a decision are not smaller.
+        // The later tasks of a decision are not smaller.
+        min_batch: PerCell::All(batch),
         ..Cellular::default()
     };
     let nodes = batch as usize * (NODES / batch as usize).clamp(16, 128) * workers;
@@ -276,15 +290,16 @@ pub fn measure_trees(subject: &mut Subject<'_>, batch: u32, profile: &mut Profil
     Ok(())
 }
 
+/// Adds the times of a cell's tasks to the profile.
 fn add_cell(
-    runs: &[Served],
+    runs: &[ServiceRun],
     id: CellId,
     cell: &str,
     batch: u32,
     seen: bool,
-    profile: &mut Profile,
+    profile: &mut NetworkProfile,
 ) {
-    let mut found: Vec<Ran> = runs.iter().flat_map(|run| of_cell(run, id)).collect();
+    let mut found: Vec<CellTask> = runs.iter().flat_map(|run| tasks_of_cell(run, id)).collect();
     // The requested batch size, unless fewer nodes are ready together.
     let size = found
         .iter()
@@ -297,22 +312,22 @@ fn add_cell(
         // The first of a decision waits for the host.
         profile
             .times
-            .at(Kind::Task, cell, 0, size)
+            .at(TaskKind::Task, cell, 0, size)
             .extend(as_seen(&by_decision(&found)));
         return;
     }
     for one in found {
         let kind = if one.switched {
-            Kind::Switched
+            TaskKind::Switched
         } else {
-            Kind::Task
+            TaskKind::Task
         };
         profile.times.at(kind, cell, 0, size).extend([one.timed]);
     }
 }
 
-/// Tasks by their decisions, and whether the host saw each begin.
-fn by_decision(found: &[Ran]) -> Vec<Vec<(Timed, bool)>> {
+/// The tasks of each decision, and whether the host saw each begin.
+fn by_decision(found: &[CellTask]) -> Vec<Vec<(TimedTask, bool)>> {
     let decisions = found.chunk_by(|a, b| a.decision == b.decision);
     decisions
         .map(|tasks| tasks.iter().map(|one| (one.timed, one.watched)).collect())
@@ -321,35 +336,36 @@ fn by_decision(found: &[Ran]) -> Vec<Vec<(Timed, bool)>> {
 
 /// Repeats the trees until they have this many leaves and as many other nodes.
 fn enough(trees: &[Shape], nodes: usize) -> Vec<Shape> {
-    let (mut leaves, mut others) = (0, 0);
-    let are_missing = |tree: &&Shape| {
-        let missing = leaves.min(others) < nodes;
-        let own = children(slice::from_ref(tree))
-            .filter(|count| *count == 0)
-            .count();
-        (leaves, others) = (leaves + own, others + tree.length() as usize - own);
-        missing
-    };
-    trees
-        .iter()
-        .cycle()
-        .take_while(are_missing)
-        .cloned()
-        .collect()
+    let mut leaves = 0;
+    let mut others = 0;
+    let mut taken = Vec::new();
+    for tree in trees.iter().cycle() {
+        if leaves.min(others) >= nodes {
+            break;
+        }
+        let children = children(slice::from_ref(tree));
+        let own_leaves = children.filter(|count| *count == 0).count();
+        leaves += own_leaves;
+        others += tree.length() as usize - own_leaves;
+        taken.push(tree.clone());
+    }
+    taken
 }
 
+/// A task of one cell that has run.
 #[derive(Clone, Copy)]
-struct Ran {
+struct CellTask {
     batch: u32,
     decision: (WorkerId, Nanos),
-    /// Directly after a task of another cell on its worker.
+    /// Whether the task came directly after one of another cell on its worker.
     switched: bool,
-    /// It began after the host's first look at its decision.
+    /// Whether the task began after the host's first look at its decision.
     watched: bool,
-    timed: Timed,
+    timed: TimedTask,
 }
 
-fn of_cell(served: &Served, cell: CellId) -> Vec<Ran> {
+/// The tasks of a cell, without those on cold caches.
+fn tasks_of_cell(served: &ServiceRun, cell: CellId) -> Vec<CellTask> {
     let mut first_looks: BTreeMap<(WorkerId, Nanos), Nanos> = BTreeMap::new();
     let mut found = Vec::new();
     for (before, task) in served.in_turn() {
@@ -358,7 +374,7 @@ fn of_cell(served: &Served, cell: CellId) -> Vec<Ran> {
         if task.cells[..] == [cell] {
             let switched = before.is_some_and(|before| before.cells[..] != [cell]);
             let timed = served.timed(task.start, task.finish - task.start);
-            found.push(Ran {
+            found.push(CellTask {
                 batch: task.batch,
                 decision,
                 switched,
@@ -377,12 +393,12 @@ mod tests {
 
     #[test]
     fn a_host_that_looks_late_gives_no_task_a_time_of_zero() {
-        let ran = |(start, finish, watched): (u64, u64, bool)| Ran {
+        let ran = |(start, finish, watched): (u64, u64, bool)| CellTask {
             batch: 8,
             decision: (WorkerId(0), Nanos(start / 100)),
             switched: false,
             watched,
-            timed: Timed {
+            timed: TimedTask {
                 time: Nanos(finish - start),
                 at: Nanos(start),
                 block: 0,
@@ -391,7 +407,7 @@ mod tests {
         // The host looks after the first and the third task of a decision.
         let decision = [(0, 40, false), (40, 64, true), (64, 64, true)].map(ran);
         let next = [(100, 190, false), (190, 190, false), (190, 190, false)].map(ran);
-        let times = |found: &[Ran]| {
+        let times = |found: &[CellTask]| {
             as_seen(&by_decision(found))
                 .iter()
                 .map(|one| one.time)

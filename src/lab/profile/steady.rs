@@ -3,9 +3,9 @@
 use std::iter::repeat_n;
 use std::ops::Range;
 
-use super::samples::{Kind, Now, STEPS, Timed, as_seen};
-use super::wanted::{Wanted, of_input};
-use super::{Profile, Subject, id_of, unfolded};
+use super::samples::{ProfileClock, STEPS, TaskKind, TimedTask, as_seen};
+use super::wanted::{ProfileTarget, of_input};
+use super::{NetworkProfile, ProfileSubject, id_of, unfolded};
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::core::backend::Backend;
@@ -16,60 +16,75 @@ use crate::core::workload::shape::{MAX_LENGTH, Shape};
 use crate::core::workload::trace::Requests;
 use crate::lab::run::executor::Preparation;
 
-/// The first and the last do not count.
+/// The tasks of a train, of which the first and the last do not count.
 const TRAIN: usize = 6;
 
-/// On a GPU, tasks that end before the host's first look do not count either.
+/// The tasks of a train on a GPU, where tasks that end before the host's first look do not count either.
 const SEEN_TRAIN: usize = 32;
 
+/// The trains of each length of tasks in persistent kernels.
 const LAUNCH_TRAINS: u32 = 3;
 
-/// Small batches are noisier: they run until this many members have run, ...
+/// The number of members after which a batch size has run often enough. Small batches are noisier, so they run more often.
 pub(super) const ROWS: u32 = 256;
-/// ... but in no more trains than this.
+
+/// The most trains of a batch size.
 const MOST_TRAINS: u32 = 16;
 
-/// Sentences have about this number of words. So of a batch of sentences, one member in this number ends with each step.
+/// The words of a typical sentence. In a batch of sentences, one member in this number ends with each step.
 const WORDS: u32 = 20;
 
+/// The sets of requests on which an operator is measured.
 const SETS: usize = 8;
 
-/// Two sets of requests for each worker: one cell runs on members of both, or two cells take turns.
+/// What trains run: one cell on members of two sets of requests, or two cells that alternate, each on its own set.
 #[derive(Debug)]
-pub struct Bench {
+pub struct SteadyBench {
     cells: [String; 2],
     shapes: [Shape; 2],
     input: u32,
 }
 
-impl Bench {
-    /// The cell and a request of it, if one cell runs in long chains.
+impl SteadyBench {
+    /// One cell on members of two sets of equal requests.
+    fn of_one(cell: &str, shape: &Shape, input: u32) -> SteadyBench {
+        SteadyBench {
+            cells: [cell.to_string(), cell.to_string()],
+            shapes: [shape.clone(), shape.clone()],
+            input,
+        }
+    }
+
+    /// The cell and one of its requests, if one cell runs in long chains.
     pub fn chain(&self) -> Option<(&str, &Shape)> {
         let [cell, other] = &self.cells;
         let is_chain = matches!(self.shapes[0], Shape::Chain(_) | Shape::Seq2Seq { .. });
-        (is_chain && cell == other).then_some((cell, &self.shapes[0]))
+        if is_chain && cell == other {
+            Some((cell, &self.shapes[0]))
+        } else {
+            None
+        }
     }
 }
 
-pub fn benches(wanted: &Wanted) -> Vec<Bench> {
-    let one = |cell: &String, shape: &Shape, input| Bench {
-        cells: [cell.clone(), cell.clone()],
-        shapes: [shape.clone(), shape.clone()],
-        input,
-    };
+/// What trains run for a network.
+pub fn benches(wanted: &ProfileTarget) -> Vec<SteadyBench> {
     match &wanted.model {
         Model::Lstm | Model::Gru => wanted
             .cells
             .iter()
-            .map(|cell| one(cell, &Shape::Chain(MAX_LENGTH), 0))
+            .map(|cell| SteadyBench::of_one(cell, &Shape::Chain(MAX_LENGTH), 0))
             .collect(),
         Model::Seq2Seq => {
             let shapes = [(MAX_LENGTH, 1), (1, MAX_LENGTH)]
                 .map(|(source, target)| Shape::Seq2Seq { source, target });
-            let of_cell = |cell: &String| one(cell, &shapes[usize::from(cell != "encoder")], 0);
-            let mut benches: Vec<Bench> = wanted.cells.iter().map(of_cell).collect();
+            let mut benches = Vec::new();
+            for cell in &wanted.cells {
+                let shape = &shapes[usize::from(cell != "encoder")];
+                benches.push(SteadyBench::of_one(cell, shape, 0));
+            }
             if benches.len() > 1 {
-                benches.push(Bench {
+                benches.push(SteadyBench {
                     cells: ["encoder", "decoder"].map(String::from),
                     shapes,
                     input: 0,
@@ -80,45 +95,48 @@ pub fn benches(wanted: &Wanted) -> Vec<Bench> {
         Model::Dnn(cell) => wanted
             .input_sizes()
             .iter()
-            .map(|input| one(cell, &of_input(*input), *input))
+            .map(|input| SteadyBench::of_one(cell, &of_input(*input), *input))
             .collect(),
         _ => Vec::new(),
     }
 }
 
-/// Visits each batch size once, on fresh requests.
+/// Visits each batch size once, on new requests.
 pub fn measure(
-    bench: &Bench,
-    subject: &mut Subject<'_>,
+    bench: &SteadyBench,
+    subject: &mut ProfileSubject<'_>,
     batches: &[u32],
-    profile: &mut Profile,
+    profile: &mut NetworkProfile,
 ) -> Result<()> {
-    let Subject {
+    let ProfileSubject {
         wanted,
         settings,
         steps,
         ..
     } = *subject;
     let most = batches.iter().max().copied().unwrap_or(1);
-    let (workers, largest) = (settings.workers, most as usize);
+    let workers = settings.workers;
+    let largest = most as usize;
     let length = if subject.host_observed_times() {
         SEEN_TRAIN
     } else {
         TRAIN
     };
     let single = matches!(wanted.model, Model::Dnn(_));
-    let trains_of = |batch: u32| (ROWS / batch).clamp(1, MOST_TRAINS);
     let shapes = if single {
-        let members: u32 = batches.iter().map(|batch| batch * trains_of(*batch)).sum();
+        let members: u32 = batches
+            .iter()
+            .map(|batch| batch * trains_of_size(*batch))
+            .sum();
         vec![bench.shapes[0].clone(); (members as usize + largest) * length * workers]
     } else {
-        let sets = || {
-            bench
-                .shapes
-                .iter()
-                .flat_map(|shape| repeat_n(shape.clone(), largest))
-        };
-        (0..workers).flat_map(|_| sets()).collect()
+        let mut shapes = Vec::new();
+        for _ in 0..workers {
+            for shape in &bench.shapes {
+                shapes.extend(repeat_n(shape.clone(), largest));
+            }
+        }
+        shapes
     };
     let mut fresh = 0;
     let mut members = |worker: usize, set: usize, batch: usize| {
@@ -157,15 +175,16 @@ pub fn measure(
             )
         })
     };
-    run(most, turns)?; // Warms up.
-    let runs: &[(Kind, bool)] = match (single, turns) {
-        (true, _) => &[(Kind::Task, false)],
-        (_, true) => &[(Kind::Switched, true)],
-        _ => &[(Kind::Task, false), (Kind::Exchanged, true)],
+    // Warm up.
+    run(most, turns)?;
+    let runs: &[(TaskKind, bool)] = match (single, turns) {
+        (true, _) => &[(TaskKind::Task, false)],
+        (_, true) => &[(TaskKind::Switched, true)],
+        _ => &[(TaskKind::Task, false), (TaskKind::Exchanged, true)],
     };
     for &batch in batches {
         // Two cells that take turns have half as many samples each.
-        for _ in 0..trains_of(batch) * if turns { 2 } else { 1 } {
+        for _ in 0..trains_of_size(batch) * if turns { 2 } else { 1 } {
             for &(kind, alternate) in runs {
                 let train = run(batch, alternate)?;
                 for (turn, cell) in bench
@@ -180,27 +199,34 @@ pub fn measure(
                         .at(kind, cell, bench.input, batch)
                         .extend(durations);
                 }
-                if kind == Kind::Task {
+                if kind == TaskKind::Task {
                     train
                         .gaps()
                         .for_each(|gap| profile.between.entry(batch).or_default().add(gap));
                 }
             }
         }
-        steps.done()?;
+        steps.count()?;
     }
     Ok(())
 }
 
-/// For devices that do not time the steps of a task. One set of requests passes before, because a library loads its
-/// kernels at their first use.
+/// The number of trains of a batch size.
+fn trains_of_size(batch: u32) -> u32 {
+    (ROWS / batch).clamp(1, MOST_TRAINS)
+}
+
+/// Measures the operators of a listed network one by one, for devices that do not time the steps of a task. One set of
+/// requests passes before, because a library loads its kernels at their first use.
 pub fn measure_operators(
-    subject: &mut Subject<'_>,
+    subject: &mut ProfileSubject<'_>,
     input: u32,
     batch: u32,
-    profile: &mut Profile,
+    profile: &mut NetworkProfile,
 ) -> Result<()> {
-    let (wanted, workers, size) = (subject.wanted, subject.settings.workers, batch as usize);
+    let wanted = subject.wanted;
+    let workers = subject.settings.workers;
+    let size = batch as usize;
     let Some(network) = wanted.model.network() else {
         return Ok(());
     };
@@ -219,15 +245,15 @@ pub fn measure_operators(
             )
         })
     };
-    network
-        .operators()
-        .try_for_each(|operator| pass(0, 1, operator).map(drop))?;
+    for operator in network.operators() {
+        pass(0, 1, operator)?;
+    }
     for operator in network.operators() {
         let durations = pass(1, SETS, operator)?.durations();
         profile
             .times
             .at(
-                Kind::Task,
+                TaskKind::Task,
                 &operator.name,
                 network.input(operator, input),
                 batch,
@@ -237,22 +263,22 @@ pub fn measure_operators(
     Ok(())
 }
 
-/// Tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case. Nothing, if
-/// the device runs them in traditional kernels.
+/// Measures tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case. If
+/// the device runs the cell in traditional kernels, nothing is measured.
 pub fn measure_persistent(
     cell: &str,
-    subject: &mut Subject<'_>,
+    subject: &mut ProfileSubject<'_>,
     batches: &[u32],
-    profile: &mut Profile,
+    profile: &mut NetworkProfile,
 ) -> Result<()> {
-    let Subject {
+    let ProfileSubject {
         wanted,
         settings,
         steps,
         ..
     } = *subject;
     if subject.engine.traditional().is_some() {
-        return batches.iter().try_for_each(|_| steps.done());
+        return batches.iter().try_for_each(|_| steps.count());
     }
     let largest = batches.iter().max().map_or(1, |most| *most as usize);
     let id = id_of(&wanted.model, cell);
@@ -286,19 +312,20 @@ pub fn measure_persistent(
                 let durations = run(SEEN_TRAIN, batch, length)?.durations();
                 profile
                     .times
-                    .at(Kind::Persistent(length), cell, 0, batch)
+                    .at(TaskKind::Persistent(length), cell, 0, batch)
                     .extend(durations);
             }
         }
-        steps.done()?;
+        steps.count()?;
     }
     Ok(())
 }
 
 /// The next node of each request.
-pub(super) struct Supply(Vec<u32>);
+pub(super) struct NodeSupply(Vec<u32>);
 
-impl Supply {
+impl NodeSupply {
+    /// The next parts of some requests, each of this number of nodes.
     pub(super) fn parts(
         &mut self,
         requests: Range<usize>,
@@ -317,6 +344,7 @@ impl Supply {
             })
     }
 
+    /// The next nodes of some requests.
     pub(super) fn nodes(&mut self, requests: Range<usize>) -> Vec<NodeRef> {
         self.parts(requests, 1)
             .map(|part| NodeRef {
@@ -327,19 +355,22 @@ impl Supply {
     }
 }
 
+/// Runs trains of tasks on one backend.
 pub(super) struct Trains<'e> {
     backend: Box<dyn Backend + 'e>,
-    now: &'e Now,
+    now: &'e ProfileClock,
+    /// When the backend started, since the start of the profile.
     started: Nanos,
     workers: usize,
     submitted: u64,
-    supply: Supply,
+    supply: NodeSupply,
+    /// Whether task times are those at which the host observed them.
     seen: bool,
 }
 
 impl<'e> Trains<'e> {
     fn start(
-        subject: &'e mut Subject<'_>,
+        subject: &'e mut ProfileSubject<'_>,
         requests: &Requests,
         largest: u32,
     ) -> Result<Trains<'e>> {
@@ -348,12 +379,14 @@ impl<'e> Trains<'e> {
     }
 
     pub(super) fn with_preparation(
-        subject: &'e mut Subject<'_>,
+        subject: &'e mut ProfileSubject<'_>,
         requests: &Requests,
         preparation: &Preparation,
     ) -> Result<Trains<'e>> {
-        let (workers, seen) = (subject.settings.workers, subject.host_observed_times());
-        let (now, started) = (subject.now, subject.now.time.get());
+        let workers = subject.settings.workers;
+        let seen = subject.host_observed_times();
+        let now = subject.now;
+        let started = subject.now.time.get();
         let (backend, _) = subject.start_with(requests, preparation)?;
         Ok(Trains {
             backend,
@@ -361,12 +394,13 @@ impl<'e> Trains<'e> {
             started,
             workers,
             submitted: 0,
-            supply: Supply(vec![0; requests.len()]),
+            supply: NodeSupply(vec![0; requests.len()]),
             seen,
         })
     }
 
-    /// `task` gives the cell, the input and the requests of the task at a place for a worker.
+    /// Runs a train of tasks of single nodes. `task` gives the cell, the input and the requests of the task at a place for a
+    /// worker.
     fn run_nodes(
         &mut self,
         length: usize,
@@ -386,25 +420,27 @@ impl<'e> Trains<'e> {
         })
     }
 
-    /// `task` gives the task at a place for a worker.
+    /// Runs a train on each worker. `task` gives the task at a place for a worker.
     fn run_back_to_back(
         &mut self,
         length: usize,
-        mut task: impl FnMut(usize, usize, &mut Supply) -> (Step, MemberList),
+        mut task: impl FnMut(usize, usize, &mut NodeSupply) -> (Step, MemberList),
     ) -> Result<Train> {
         self.run_side_by_side(1, length, |place, (worker, _), supply| {
             task(place, worker, supply)
         })
     }
 
-    /// On the first `streams` streams of each worker. `task` gives the task at a place for a worker's stream.
+    /// Runs a train on each of the first `streams` streams of each worker. `task` gives the task at a place for a worker's
+    /// stream.
     pub(super) fn run_side_by_side(
         &mut self,
         streams: u16,
         length: usize,
-        mut task: impl FnMut(usize, (usize, u16), &mut Supply) -> (Step, MemberList),
+        mut task: impl FnMut(usize, (usize, u16), &mut NodeSupply) -> (Step, MemberList),
     ) -> Result<Train> {
-        let (first, mut requests) = (self.submitted, Vec::new());
+        let first = self.submitted;
+        let mut requests = Vec::new();
         let lanes: Vec<(usize, u16)> = (0..self.workers)
             .flat_map(|worker| (0..streams).map(move |stream| (worker, stream)))
             .collect();
@@ -432,9 +468,9 @@ impl<'e> Trains<'e> {
                 .ok_or_else(|| Error::failed("a task that was submitted never ended"))?;
             tasks[(done.task.0 - first) as usize % lanes.len()].push(done);
         }
-        tasks
-            .iter_mut()
-            .for_each(|tasks| tasks.sort_unstable_by_key(|task: &Completion| task.task));
+        for tasks in &mut tasks {
+            tasks.sort_unstable_by_key(|task: &Completion| task.task);
+        }
         self.now
             .time
             .set(self.started.saturating_add(self.backend.now()));
@@ -454,42 +490,35 @@ impl<'e> Trains<'e> {
     }
 }
 
+/// The tasks of a train that has run.
 pub(super) struct Train {
-    /// The completed tasks, by worker and stream.
+    /// The completed tasks of each stream of each worker.
     tasks: Vec<Vec<Completion>>,
     seen: bool,
-    /// When the backend started.
+    /// When the backend started, since the start of the profile.
     started: Nanos,
     block: u32,
 }
 
 impl Train {
     /// The times of tasks between two others.
-    pub(super) fn durations(&self) -> Vec<Timed> {
+    pub(super) fn durations(&self) -> Vec<TimedTask> {
         self.durations_at(|_| true)
     }
 
-    /// Of the inner tasks that count. On a GPU, those that began before the host's first look do not count.
-    fn durations_at(&self, counts: impl Fn(usize) -> bool) -> Vec<Timed> {
-        let of_worker = |tasks: &Vec<Completion>| -> Vec<(Timed, bool)> {
-            let counts = |place: usize| {
-                let inner = (1..tasks.len() - 1).contains(&place) && counts(place);
-                inner && (!self.seen || tasks[place].start > tasks[0].finish)
-            };
-            let timed = |(place, task): (usize, &Completion)| {
-                let (time, at) = (task.finish - task.start, self.started + task.start);
-                (
-                    Timed {
-                        time,
-                        at,
-                        block: self.block,
-                    },
-                    counts(place),
-                )
-            };
-            tasks.iter().enumerate().map(timed).collect()
-        };
-        let tasks: Vec<_> = self.tasks.iter().map(of_worker).collect();
+    /// The times of the inner tasks at the places that count. On a GPU, tasks that began before the host's first look do not
+    /// count.
+    fn durations_at(&self, counts: impl Fn(usize) -> bool) -> Vec<TimedTask> {
+        let mut tasks: Vec<Vec<(TimedTask, bool)>> = Vec::new();
+        for of_stream in &self.tasks {
+            let mut timed = Vec::new();
+            for (place, task) in of_stream.iter().enumerate() {
+                let is_inner = (1..of_stream.len() - 1).contains(&place);
+                let is_watched = !self.seen || task.start > of_stream[0].finish;
+                timed.push((self.timed(task), is_inner && counts(place) && is_watched));
+            }
+            tasks.push(timed);
+        }
         if self.seen {
             return as_seen(&tasks);
         }
@@ -501,6 +530,15 @@ impl Train {
             .collect()
     }
 
+    fn timed(&self, task: &Completion) -> TimedTask {
+        TimedTask {
+            time: task.finish - task.start,
+            at: self.started + task.start,
+            block: self.block,
+        }
+    }
+
+    /// The times from the finish of each task to the start of the next.
     fn gaps(&self) -> impl Iterator<Item = Nanos> + '_ {
         self.tasks
             .iter()
@@ -531,7 +569,7 @@ mod tests {
         }
     }
 
-    fn times(found: Vec<Timed>) -> Vec<Nanos> {
+    fn times(found: Vec<TimedTask>) -> Vec<Nanos> {
         found.iter().map(|one| one.time).collect()
     }
 
@@ -568,7 +606,7 @@ mod tests {
 
     #[test]
     fn requests_go_on_where_they_ended() {
-        let mut supply = Supply(vec![0; 6]);
+        let mut supply = NodeSupply(vec![0; 6]);
         let part = |request, from, to| Part {
             request: RequestId(request),
             from: NodeId(from),

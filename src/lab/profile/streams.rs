@@ -1,19 +1,21 @@
 //! Steps of chains on several streams of each worker at once, for the share of the device that a step uses.
 //!
-//! Streams that run the same tasks side by side have equal parts of the device. If four of them each do a step in four
-//! times its time alone, a step needs the whole device; if in the same time, at most a fourth. Two streams are a check.
+//! Streams that run the same tasks side by side have equal parts of the device. If each of four streams needs four times
+//! as long for a step as a stream alone, a step uses the whole device; if it needs the same time, at most a fourth. Two
+//! streams are a check.
 //! A task has several steps, so that the host queues them faster than the device runs them.
 
-use super::samples::Kind;
-use super::steady::{Bench, ROWS, Supply, Trains};
-use super::{Profile, Subject, id_of, unfolded};
+use super::samples::TaskKind;
+use super::steady::{NodeSupply, ROWS, SteadyBench, Trains};
+use super::{NetworkProfile, ProfileSubject, id_of, unfolded};
 use crate::base::error::Result;
 use crate::core::task::{MemberList, Step};
 use crate::lab::run::executor::Preparation;
 
-/// Streams of a worker that run at the same time.
+/// The numbers of streams of a worker that run at the same time.
 const STREAMS: [u16; 3] = [1, 2, 4];
-pub const KINDS: [Kind; 2] = [Kind::Streams(1), Kind::Streams(4)];
+/// The kinds of tasks whose times can be doubtful.
+pub const KINDS: [TaskKind; 2] = [TaskKind::Streams(1), TaskKind::Streams(4)];
 
 /// The steps of a task.
 const STEPS: u32 = 8;
@@ -21,17 +23,17 @@ const STEPS: u32 = 8;
 /// The tasks of a stream in a row.
 const TRAIN: usize = 12;
 
-/// Each already has many steps.
+/// The most trains of a batch size. Each already has many steps.
 const MOST_TRAINS: u32 = 2;
 
-/// Visits each batch size once. Members stay.
+/// Visits each batch size once, with the same members in all tasks.
 pub fn measure(
-    bench: &Bench,
-    subject: &mut Subject<'_>,
+    bench: &SteadyBench,
+    subject: &mut ProfileSubject<'_>,
     batches: &[u32],
-    profile: &mut Profile,
+    profile: &mut NetworkProfile,
 ) -> Result<()> {
-    let Subject {
+    let ProfileSubject {
         wanted,
         settings,
         steps,
@@ -40,10 +42,8 @@ pub fn measure(
     let Some((cell, shape)) = bench.chain() else {
         return Ok(());
     };
-    let (most, lanes) = (
-        batches.iter().max().copied().unwrap_or(1),
-        STREAMS.into_iter().max().unwrap_or(1),
-    );
+    let most = batches.iter().max().copied().unwrap_or(1);
+    let lanes = STREAMS.into_iter().max().unwrap_or(1);
     let requests = vec![shape.clone(); settings.workers * usize::from(lanes) * most as usize];
     let requests = unfolded(requests, &wanted.model)?;
     let preparation = Preparation {
@@ -64,7 +64,7 @@ pub fn measure(
             times: 1,
             input: 0,
         };
-        let first = |_, lane, supply: &mut Supply| {
+        let first = |_, lane, supply: &mut NodeSupply| {
             (step, MemberList::Nodes(supply.nodes(members(lane, most))))
         };
         trains.run_side_by_side(lanes, 1, first)?;
@@ -84,18 +84,19 @@ pub fn measure(
             )
         })
     };
-    run(lanes, most)?; // Warms up.
+    // Warm up.
+    run(lanes, most)?;
     for &batch in batches {
         for _ in 0..(ROWS / batch).clamp(1, MOST_TRAINS) {
             for streams in STREAMS {
                 let durations = run(streams, batch)?.durations();
                 profile
                     .times
-                    .at(Kind::Streams(streams), cell, 0, batch)
+                    .at(TaskKind::Streams(streams), cell, 0, batch)
                     .extend(durations);
             }
         }
-        steps.done()?;
+        steps.count()?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use rand::RngExt as _;
 
-use super::report::Made;
+use super::report::ProfileReport;
 use super::*;
 use crate::base::precision::Precision;
 use crate::base::units::{Nanos, Share};
@@ -168,7 +168,7 @@ impl Slow for Drift {
     }
 }
 
-fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, Made) {
+fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, ProfileReport) {
     let executor: &'static dyn Executor =
         Box::leak(Box::new(&*Box::leak(Box::new(Disturbed(slow)))));
     let spec = Spec {
@@ -178,9 +178,9 @@ fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, Made) {
         seed: 1,
         weights: None,
     };
-    let wanted = Wanted::of_cells(Model::Lstm, spec, cells_of(&Model::Lstm), &[]);
+    let wanted = ProfileTarget::of_cells(Model::Lstm, spec, cells_of(&Model::Lstm), &[]);
     let batches = executor.profile_batches().to_vec();
-    let settings = Settings {
+    let settings = ProfileSettings {
         batches: batches.clone(),
         repeats,
         workers: 1,
@@ -190,7 +190,7 @@ fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, Made) {
     };
     let mut session = Session::new(vec![wanted], settings).unwrap();
     session.measure(&AtomicBool::new(false), &|| ()).unwrap();
-    (batches, session.made("batchlab profile"))
+    (batches, session.report("batchlab profile"))
 }
 
 /// The times of the table over the true ones.

@@ -12,9 +12,10 @@ use crate::lab::run::inputs::RunInputs;
 use crate::lab::run::target;
 use crate::lab::scenario::Scenario;
 
-/// Times are nearly straight lines, and a batch takes seconds.
+/// The batch sizes of listed networks, whose times are nearly straight lines and whose batches take seconds.
 const LISTED: [u32; 5] = [1, 2, 4, 8, 16];
 
+/// The batch sizes that are measured by default.
 pub fn batches_of<'a>(
     executor: &dyn Executor,
     mut models: impl Iterator<Item = &'a Model>,
@@ -26,22 +27,26 @@ pub fn batches_of<'a>(
     }
 }
 
+/// A network and the cells of it that are measured.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct ProfileTarget {
     pub model: Model,
     pub spec: Spec,
     pub cells: Vec<String>,
-    /// In tokens, for cells whose time depends on them.
+    /// The sizes of inputs in tokens, for cells whose time depends on them.
     pub inputs: Vec<u32>,
     pub trees: Vec<Shape>,
+    /// The source of the trees, for the table's header.
     trees_from: String,
 }
 
-/// Of a tree without a dataset.
+/// The leaves of the tree that is measured without a dataset.
 const LEAVES: u32 = 32;
 
+/// The most trees that are taken from a dataset.
 const TREES: usize = 200;
 
+/// The names of a model's cells.
 pub fn cells_of(model: &Model) -> Vec<String> {
     model
         .cell_types()
@@ -50,7 +55,7 @@ pub fn cells_of(model: &Model) -> Vec<String> {
         .collect()
 }
 
-/// The cell for any number of children stands for those of each number.
+/// The model that is measured: the cell for any number of children represents those for each number.
 pub fn measured(model: &Model) -> Model {
     match model {
         Model::ChildSumByArity(_) => Model::ChildSumTreeLstm,
@@ -58,9 +63,9 @@ pub fn measured(model: &Model) -> Model {
     }
 }
 
-impl Wanted {
-    /// On complete binary trees.
-    pub fn of_cells(model: Model, spec: Spec, cells: Vec<String>, inputs: &[u32]) -> Wanted {
+impl ProfileTarget {
+    /// Cells of a model, on complete binary trees if the model takes trees.
+    pub fn of_cells(model: Model, spec: Spec, cells: Vec<String>, inputs: &[u32]) -> ProfileTarget {
         let (trees, trees_from) = if model.takes_trees() {
             (
                 vec![complete_tree(LEAVES)],
@@ -69,7 +74,7 @@ impl Wanted {
         } else {
             (Vec::new(), String::new())
         };
-        Wanted {
+        ProfileTarget {
             model,
             spec,
             cells,
@@ -79,54 +84,41 @@ impl Wanted {
         }
     }
 
-    /// On trees from the scenario's dataset. Unless given, sizes of inputs double up to the longest request; in a
-    /// listed network they grow by a quarter, since the simulator rounds inputs up.
-    pub fn of_scenario(scenario: &Scenario, inputs: &[u32]) -> Result<Wanted> {
+    /// The cells of a scenario's model, on trees from its dataset. By default, sizes of inputs double up to the longest
+    /// request; in a listed network they grow by a quarter, since the simulator rounds inputs up.
+    pub fn of_scenario(scenario: &Scenario, given: &[u32]) -> Result<ProfileTarget> {
         let model = measured(&scenario.workload.model);
         let mut wanted =
-            Wanted::of_cells(model.clone(), target::spec(scenario), cells_of(&model), &[]);
-        let shapes = || Ok(RunInputs::new(scenario)?.requests(0)?.shapes.clone());
+            ProfileTarget::of_cells(model.clone(), target::spec(scenario), cells_of(&model), &[]);
         let takes_tokens = model
             .network()
             .map_or(matches!(model, Model::Dnn(_)), |net| {
                 net.most_tokens.is_some()
             });
         if model.takes_trees() {
-            wanted.trees = shapes()?.iter().take(TREES).cloned().collect();
-            let (count, children) = (wanted.trees.len(), mean_children(&wanted.trees));
+            let inputs = RunInputs::new(scenario)?;
+            let requests = inputs.requests(0)?;
+            wanted.trees = requests.shapes.iter().take(TREES).cloned().collect();
+            let count = wanted.trees.len();
+            let children = mean_children(&wanted.trees);
             wanted.trees_from = format!(
                 "the first {count} trees of {}, with {children:.2} children a node that has any",
                 scenario.name
             );
-        } else if takes_tokens && !inputs.is_empty() {
-            wanted.inputs = inputs.to_vec();
+        } else if takes_tokens && !given.is_empty() {
+            wanted.inputs = given.to_vec();
         } else if takes_tokens {
-            let tokens = |shape: &Shape| {
-                if let Shape::Tokens(n) = shape {
-                    Some(*n)
-                } else {
-                    None
-                }
-            };
-            if let Some(longest) = shapes()?.iter().filter_map(tokens).max() {
-                let next = |size: &u32| {
-                    size + if model.network().is_some() {
-                        (size / 4).max(8)
-                    } else {
-                        *size
-                    }
-                };
-                let sizes = std::iter::successors(Some(8), |size| Some(next(size)));
-                wanted.inputs = sizes
-                    .take_while(|size| *size < longest)
-                    .chain([longest])
-                    .collect();
+            let inputs = RunInputs::new(scenario)?;
+            let requests = inputs.requests(0)?;
+            let lengths = requests.shapes.iter().filter_map(tokens_of);
+            if let Some(longest) = lengths.max() {
+                wanted.inputs = input_sizes_up_to(longest, model.network().is_some());
             }
         }
         Ok(wanted)
     }
 
-    /// 0 stands for a fixed size.
+    /// The sizes of inputs to measure; 0 is a fixed size.
     pub fn input_sizes(&self) -> &[u32] {
         if self.inputs.is_empty() {
             &[0]
@@ -135,7 +127,8 @@ impl Wanted {
         }
     }
 
-    pub fn described(&self, precision: Precision) -> String {
+    /// A line for the table's header.
+    pub fn describe(&self, precision: Precision) -> String {
         if self.model.network().is_some() {
             return format!("the operators of {}, {precision}", self.model.name());
         }
@@ -158,7 +151,7 @@ impl Wanted {
     }
 }
 
-/// 0 stands for a fixed size.
+/// A request with an input of this size; 0 is a fixed size.
 pub fn of_input(size: u32) -> Shape {
     if size == 0 {
         Shape::Fixed
@@ -167,7 +160,27 @@ pub fn of_input(size: u32) -> Shape {
     }
 }
 
-/// Of each node.
+/// The tokens of a request, if it has any.
+fn tokens_of(shape: &Shape) -> Option<u32> {
+    match shape {
+        Shape::Tokens(tokens) => Some(*tokens),
+        _ => None,
+    }
+}
+
+/// Growing sizes of inputs up to the longest one.
+fn input_sizes_up_to(longest: u32, is_listed: bool) -> Vec<u32> {
+    let mut sizes = Vec::new();
+    let mut size = 8;
+    while size < longest {
+        sizes.push(size);
+        size += if is_listed { (size / 4).max(8) } else { size };
+    }
+    sizes.push(longest);
+    sizes
+}
+
+/// The number of children of each node.
 pub fn children(trees: &[Shape]) -> impl Iterator<Item = u32> {
     let trees = trees.iter().filter_map(|shape| {
         if let Shape::Tree(tree) = shape {
@@ -179,13 +192,14 @@ pub fn children(trees: &[Shape]) -> impl Iterator<Item = u32> {
     trees.flat_map(|tree| tree.child_counts())
 }
 
-/// Of the nodes that have any.
+/// The mean number of children of the nodes that have any.
 fn mean_children(trees: &[Shape]) -> f64 {
     let parents = children(trees).filter(|count| *count > 0).count();
     f64::from(children(trees).sum::<u32>()) / parents.max(1) as f64
 }
 
-/// Node 1 is the root, and node `i / 2` the parent of node `i`. The number of leaves is a power of two.
+/// A complete binary tree, whose number of leaves is a power of two. Node 1 is the root, and node `i / 2` is the parent
+/// of node `i`.
 fn complete_tree(leaves: u32) -> Shape {
     let parents: Vec<u32> = (1..2 * leaves).map(|node| node / 2).collect();
     Shape::Tree(Arc::new(

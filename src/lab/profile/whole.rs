@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use super::samples::{ByBatch, Kind, Samples, Times, WHOLE, curve};
-use super::served::{Served, serve};
+use super::samples::{CellTimes, SamplesByBatch, TaskKind, WHOLE, curve};
+use super::served::{ServiceRun, serve};
 use super::steady::measure_operators;
-use super::wanted::{Wanted, cells_of, children, of_input};
-use super::{Profile, Settings, Subject};
+use super::wanted::{ProfileTarget, cells_of, children, of_input};
+use super::{NetworkProfile, ProfileSettings, ProfileSubject};
 use crate::base::error::Result;
 use crate::base::units::Nanos;
 use crate::core::cost::curve::Curve;
@@ -16,23 +16,23 @@ use crate::core::policy::merged::Merged;
 use crate::core::policy::padded::{PadTo, Padded};
 use crate::core::policy::registry;
 use crate::core::policy::unbatched::Unbatched;
-use crate::core::workload::dnn::ListedOperator;
 use crate::core::workload::model::Model;
 use crate::core::workload::shape::Shape;
 
+/// The time of a task of whole requests outside typical steps.
 #[derive(Debug)]
 pub struct TaskTime {
     requests: u32,
-    /// The time in no step.
+    /// The time outside all steps.
     outside: Nanos,
-    /// Where requests joined or ended: the cell, the batch and the time.
+    /// The steps at which requests joined or ended: the cell, the batch and the time.
     others: Vec<(String, u32, Nanos)>,
 }
 
-/// The time of tasks beside typical steps, by the number of requests.
-pub fn beside(tasks: &[TaskTime], times: &Times) -> ByBatch {
+/// The times of tasks in addition to typical steps, for each number of requests.
+pub fn additional_times(tasks: &[TaskTime], times: &CellTimes) -> SamplesByBatch {
     let mut typical: BTreeMap<&str, Option<Curve>> = BTreeMap::new();
-    let mut found = ByBatch::new();
+    let mut found = SamplesByBatch::new();
     for task in tasks {
         let mut time = task.outside.0 as i64;
         for (cell, batch, took) in &task.others {
@@ -51,17 +51,18 @@ pub fn beside(tasks: &[TaskTime], times: &Times) -> ByBatch {
     found
 }
 
-/// Of chains: long enough that members stay most of the time.
+/// The length of chains, so that members stay most of the time.
 const LENGTH: u32 = 16;
 
+/// The requests that are served at a batch size.
 const REQUESTS: usize = 64;
 
-/// A level of internal nodes is at least a third as wide as the leaves.
+/// The width of the leaves over the smallest width of a level of internal nodes.
 const WIDTHS: f64 = 3.0;
 
-/// Fewer for trees, of which many nodes are ready at a time. None if not all cells are wanted, and on GPUs, which do
-/// not time single steps.
-pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
+/// The numbers of requests to measure. There are fewer for trees, of which many nodes are ready at a time, and none if not
+/// all cells are wanted or if the device does not time single steps.
+pub fn sizes(wanted: &ProfileTarget, settings: &ProfileSettings) -> Vec<u32> {
     let mut sizes = settings.batches.clone();
     let all_cells = wanted.cells.len() == wanted.model.cell_types().len();
     // Tasks of a feed-forward network are one step.
@@ -82,9 +83,13 @@ pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
     sizes
 }
 
-/// Once under each policy.
-pub fn measure(subject: &mut Subject<'_>, requests: u32, profile: &mut Profile) -> Result<()> {
-    let Subject {
+/// Measures tasks of this number of requests, once under each policy.
+pub fn measure(
+    subject: &mut ProfileSubject<'_>,
+    requests: u32,
+    profile: &mut NetworkProfile,
+) -> Result<()> {
+    let ProfileSubject {
         wanted, settings, ..
     } = *subject;
     let trees = wanted.model.takes_trees();
@@ -108,22 +113,12 @@ pub fn measure(subject: &mut Subject<'_>, requests: u32, profile: &mut Profile) 
     let clients = requests as usize * settings.workers;
     let count = (tasks * clients) as u32;
     for (place, policy) in policies.iter().enumerate() {
-        let uneven = place > 0;
-        let shape = |i: u32| match &wanted.model {
-            _ if trees => wanted.trees[i as usize % wanted.trees.len()].clone(),
-            Model::Seq2Seq if uneven => Shape::Seq2Seq {
-                source: mixed(i, 7),
-                target: mixed(i, 11),
-            },
-            Model::Seq2Seq => Shape::Seq2Seq {
-                source: LENGTH,
-                target: LENGTH,
-            },
-            _ => Shape::Chain(if uneven { mixed(i, 7) } else { LENGTH }),
-        };
+        let is_uneven = place > 0;
         let served = serve(
             subject,
-            (0..count).map(shape).collect(),
+            (0..count)
+                .map(|number| shape(wanted, number, is_uneven))
+                .collect(),
             clients,
             *policy,
             0,
@@ -133,25 +128,46 @@ pub fn measure(subject: &mut Subject<'_>, requests: u32, profile: &mut Profile) 
     Ok(())
 }
 
+/// The shape of a request: a tree, or a chain of [`LENGTH`] or of uneven lengths.
+fn shape(wanted: &ProfileTarget, number: u32, is_uneven: bool) -> Shape {
+    match &wanted.model {
+        model if model.takes_trees() => wanted.trees[number as usize % wanted.trees.len()].clone(),
+        Model::Seq2Seq if is_uneven => Shape::Seq2Seq {
+            source: mixed(number, 7),
+            target: mixed(number, 11),
+        },
+        Model::Seq2Seq => Shape::Seq2Seq {
+            source: LENGTH,
+            target: LENGTH,
+        },
+        _ if is_uneven => Shape::Chain(mixed(number, 7)),
+        _ => Shape::Chain(LENGTH),
+    }
+}
+
 /// Lengths from 1 to twice [`LENGTH`] in a mixed order.
 fn mixed(place: u32, stride: u32) -> u32 {
     place * stride % (2 * LENGTH) + 1
 }
 
+/// Adds the steps of a run's tasks to the profile.
 fn add_steps(
-    wanted: &Wanted,
-    settings: &Settings,
-    served: &Served,
+    wanted: &ProfileTarget,
+    settings: &ProfileSettings,
+    served: &ServiceRun,
     requests: u32,
-    profile: &mut Profile,
+    profile: &mut NetworkProfile,
 ) {
-    let (names, trees) = (cells_of(&wanted.model), wanted.model.takes_trees());
+    let names = cells_of(&wanted.model);
+    let trees = wanted.model.takes_trees();
     for (before, task) in served.in_turn() {
         let last = before.and_then(|before| served.steps.get(&before.task)?.last());
         let (Some(last), Some(steps)) = (last, served.steps.get(&task.task)) else {
             continue;
         };
-        let (mut before, mut others, mut end) = (last.cell, Vec::new(), task.start);
+        let mut before = last.cell;
+        let mut others = Vec::new();
+        let mut end = task.start;
         for step in steps {
             let start = end;
             end += step.time;
@@ -162,9 +178,9 @@ fn add_steps(
                 others.push((name.clone(), step.batch, step.time));
             } else if let Some(batch) = nearest(step.batch, &settings.batches) {
                 let kind = if switched {
-                    Kind::WholeSwitched
+                    TaskKind::WholeSwitched
                 } else {
-                    Kind::Whole
+                    TaskKind::Whole
                 };
                 let time = Nanos(step.time.0 * u64::from(batch) / u64::from(step.batch));
                 profile
@@ -185,7 +201,8 @@ fn add_steps(
     }
 }
 
-/// The near size whose scaled time stands for this one. Above `batches`, sizes grow by an eighth.
+/// The nearest batch size, to which the time of this size is scaled, if one is near enough. Above `batches`, sizes grow by
+/// an eighth.
 fn nearest(size: u32, batches: &[u32]) -> Option<u32> {
     const NEAR: u32 = 16;
     let largest = batches.last().copied()?;
@@ -201,12 +218,17 @@ fn nearest(size: u32, batches: &[u32]) -> Option<u32> {
         .filter(|batch| batch.abs_diff(size) <= batch / NEAR)
 }
 
+/// The requests of a listed network that are served at a batch size.
 const LISTED_REQUESTS: u32 = 16;
 
-/// The first step includes the gather; the scatter belongs to the task. On a GPU each operator is also measured by
-/// itself.
-pub fn measure_listed(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
-    let Subject {
+/// Measures the operators of a listed network in tasks of whole requests. The first step includes the gather; the scatter
+/// belongs to the task. On a GPU each operator is also measured by itself.
+pub fn measure_listed(
+    subject: &mut ProfileSubject<'_>,
+    batch: u32,
+    profile: &mut NetworkProfile,
+) -> Result<()> {
+    let ProfileSubject {
         wanted, settings, ..
     } = *subject;
     for &input in wanted.input_sizes() {
@@ -233,17 +255,21 @@ pub fn measure_listed(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
     Ok(())
 }
 
+/// Adds the operators of a run's tasks to the profile.
 fn add_operators(
-    wanted: &Wanted,
-    settings: &Settings,
+    wanted: &ProfileTarget,
+    settings: &ProfileSettings,
     input: u32,
     batch: u32,
-    served: &Served,
-    profile: &mut Profile,
+    served: &ServiceRun,
+    profile: &mut NetworkProfile,
 ) {
     let cells = wanted.model.cell_types();
-    let apart = (!settings.executor.abilities().logs_steps)
-        .then(|| one_by_one(wanted, input, batch, profile));
+    let apart = if settings.executor.abilities().logs_steps {
+        None
+    } else {
+        Some(sum_of_operators(wanted, input, batch, profile))
+    };
     for (before, task) in served.in_turn().filter(|(_, task)| task.batch == batch) {
         let Some(before) = before else { continue };
         let steps = served.steps.get(&task.task).map_or(&[][..], Vec::as_slice);
@@ -255,7 +281,7 @@ fn add_operators(
             let input = if cell.sized { input } else { 0 };
             profile
                 .times
-                .at(Kind::Task, &cell.name, input, batch)
+                .at(TaskKind::Task, &cell.name, input, batch)
                 .extend([served.timed(start, step.time)]);
         }
         let within = apart.unwrap_or_else(|| steps.iter().map(|step| step.time).sum());
@@ -279,38 +305,42 @@ fn add_operators(
         .push(served.decisions);
 }
 
-fn one_by_one(wanted: &Wanted, input: u32, batch: u32, profile: &Profile) -> Nanos {
+/// The sum of the operators' times, each measured by itself.
+fn sum_of_operators(
+    wanted: &ProfileTarget,
+    input: u32,
+    batch: u32,
+    profile: &NetworkProfile,
+) -> Nanos {
     let Some(network) = wanted.model.network() else {
         return Nanos::ZERO;
     };
-    let time = |operator: &ListedOperator| {
-        profile
-            .times
-            .get(Kind::Task, &operator.name, network.input(operator, input))?
-            .get(&batch)
-    };
-    network
-        .operators()
-        .filter_map(time)
-        .map(Samples::median)
-        .sum()
+    let mut sum = Nanos::ZERO;
+    for operator in network.operators() {
+        let input = network.input(operator, input);
+        let samples = profile.times.get(TaskKind::Task, &operator.name, input);
+        if let Some(samples) = samples.and_then(|samples| samples.get(&batch)) {
+            sum += samples.median();
+        }
+    }
+    sum
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::profile::samples::Cost;
+    use crate::lab::profile::samples::MedianCost;
     use crate::lab::run::executor::Executor as _;
     use crate::lab::run::standard::Cpu;
 
-    fn leaves(steps: &[(u32, u64)], turns: &[(u32, u64)]) -> Times {
-        let mut times = Times::default();
+    fn leaves(steps: &[(u32, u64)], turns: &[(u32, u64)]) -> CellTimes {
+        let mut times = CellTimes::default();
         steps
             .iter()
-            .for_each(|(batch, ns)| times.at(Kind::Whole, "leaf", 0, *batch).add(Nanos(*ns)));
+            .for_each(|(batch, ns)| times.at(TaskKind::Whole, "leaf", 0, *batch).add(Nanos(*ns)));
         turns.iter().for_each(|(batch, ns)| {
             times
-                .at(Kind::WholeSwitched, "leaf", 0, *batch)
+                .at(TaskKind::WholeSwitched, "leaf", 0, *batch)
                 .add(Nanos(*ns))
         });
         times
@@ -319,7 +349,7 @@ mod tests {
     #[test]
     fn a_switch_is_the_additional_time_after_another_cell() {
         let times = leaves(&[(1, 10), (2, 12)], &[(1, 15), (4, 30)]);
-        let ns = |costs: BTreeMap<u32, Cost>| {
+        let ns = |costs: BTreeMap<u32, MedianCost>| {
             costs
                 .iter()
                 .map(|(b, (t, _))| (*b, t.0))
@@ -349,9 +379,9 @@ mod tests {
             task(2, 9, &[20]),
             task(5, 1, &[2]),
         ];
-        let beside = beside(&tasks, &leaves(&[(2, 12), (4, 16)], &[]));
-        assert_eq!(beside[&2].median(), Nanos(8), "of 8, 7 and 15");
-        assert_eq!(beside[&5].median(), Nanos(0), "never negative");
+        let times = additional_times(&tasks, &leaves(&[(2, 12), (4, 16)], &[]));
+        assert_eq!(times[&2].median(), Nanos(8), "of 8, 7 and 15");
+        assert_eq!(times[&5].median(), Nanos(0), "never negative");
     }
 
     #[test]
