@@ -1,7 +1,8 @@
 //! A device that does nothing at once: what remains is the host's part.
 
 use batchlab::cuda::device::{
-    Batch, Device, Event, Fault, HostPlace, Needs, Plan, Shape, Slot, Stream,
+    BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, Event, HostPlace, MemoryNeeds,
+    PlanId, StateSlot,
 };
 use batchlab::units::WorkerId;
 
@@ -9,13 +10,13 @@ use batchlab::units::WorkerId;
 #[derive(Debug, Default)]
 pub struct Idle {
     signals: u64,
-    shapes: Vec<Shape>,
+    shapes: Vec<BatchShape>,
 }
 
 impl Device for Idle {
     fn give_up(&mut self, _: WorkerId, _: &str) {}
 
-    fn begin(&mut self, workers: usize, _: &Needs) -> Result<Vec<u32>, Fault> {
+    fn begin(&mut self, workers: usize, _: &MemoryNeeds) -> Result<Vec<u32>, DeviceFault> {
         self.signals = 0;
         Ok(vec![u32::MAX; workers])
     }
@@ -24,44 +25,53 @@ impl Device for Idle {
         0
     }
 
-    fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault> {
+    fn prepare(&mut self, shape: BatchShape) -> Result<PlanId, DeviceFault> {
         self.shapes.push(shape);
-        Ok(Plan(self.shapes.len() as u32 - 1))
+        Ok(PlanId(self.shapes.len() as u32 - 1))
     }
 
-    fn release(&mut self, _: Plan) {}
+    fn release(&mut self, _: PlanId) {}
 
-    fn gather(&mut self, _: Plan, _: &Batch<'_>) -> Result<(), Fault> {
+    fn gather(&mut self, _: PlanId, _: &DeviceBatch<'_>) -> Result<(), DeviceFault> {
         Ok(())
     }
 
-    fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
+    fn launch(&mut self, plan: PlanId) -> Result<(), DeviceFault> {
         self.signals += u64::from(self.shapes[plan.0 as usize].signals);
         Ok(())
     }
 
-    fn signal(&mut self, _: Stream) -> Result<(), Fault> {
+    fn signal(&mut self, _: DeviceStream) -> Result<(), DeviceFault> {
         self.signals += 1;
         Ok(())
     }
 
-    fn signalled(&self, _: Stream) -> u64 {
+    fn signalled(&self, _: DeviceStream) -> u64 {
         self.signals
     }
 
-    fn record(&mut self, stream: Stream) -> Result<Event, Fault> {
+    fn record(&mut self, stream: DeviceStream) -> Result<Event, DeviceFault> {
         Ok(Event { stream, number: 0 })
     }
 
-    fn wait(&mut self, _: Stream, _: Event) -> Result<(), Fault> {
+    fn wait(&mut self, _: DeviceStream, _: Event) -> Result<(), DeviceFault> {
         Ok(())
     }
 
-    fn copy_peer(&mut self, _: (WorkerId, Slot), _: (Stream, Slot)) -> Result<(), Fault> {
+    fn copy_peer(
+        &mut self,
+        _: (WorkerId, StateSlot),
+        _: (DeviceStream, StateSlot),
+    ) -> Result<(), DeviceFault> {
         Ok(())
     }
 
-    fn copy_to_host(&mut self, _: Stream, _: Slot, _: HostPlace) -> Result<(), Fault> {
+    fn copy_to_host(
+        &mut self,
+        _: DeviceStream,
+        _: StateSlot,
+        _: HostPlace,
+    ) -> Result<(), DeviceFault> {
         Ok(())
     }
 
@@ -73,11 +83,11 @@ impl Device for Idle {
         0
     }
 
-    fn take_non_finite(&mut self, _: WorkerId, _: Slot) -> bool {
+    fn take_non_finite(&mut self, _: WorkerId, _: StateSlot) -> bool {
         false
     }
 
-    fn health(&mut self, _: WorkerId) -> Result<(), Fault> {
+    fn health(&mut self, _: WorkerId) -> Result<(), DeviceFault> {
         Ok(())
     }
 }

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::render::Shown;
 use crate::base::error::{Error, Result};
 use crate::core::policy::registry::Registry;
-use crate::devices::cuda::gpu::driver::{About, Libraries, Library, of_driver};
-use crate::devices::cuda::gpu::libraries;
+use crate::devices::cuda::gpu::libraries::{self, About, Libraries, Library, list_gpus};
 use crate::lab::results::table::{aligned, tabulate};
 use crate::lab::scenario::reference::Reference;
 use crate::lab::scenario::unknown;
@@ -113,8 +112,8 @@ fn wrapped(indent: &str, text: &str) -> String {
 /// Fails after printing if the backend `cuda` lacks a GPU or a library.
 pub fn devices(shown: Shown) -> Result<()> {
     let found = libraries::find();
-    let libraries = Libraries::of(&found);
-    let gpus = of_driver(&found);
+    let libraries = Libraries::describe(&found);
+    let gpus = list_gpus(&found);
     let seen = gpus.as_deref().unwrap_or_default();
     shown.show(
         || table(seen, &libraries),

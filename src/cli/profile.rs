@@ -258,7 +258,11 @@ pub fn persistent_of(
 }
 
 /// The device of `--grnn`, for these networks.
-fn named(device: &str, wanted: &[ProfileTarget], executor: &dyn Executor) -> Result<grnn::DataSheet> {
+fn named(
+    device: &str,
+    wanted: &[ProfileTarget],
+    executor: &dyn Executor,
+) -> Result<grnn::DataSheet> {
     on_gpus("--grnn", executor)?;
     match wanted
         .iter()

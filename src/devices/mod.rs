@@ -2,10 +2,11 @@
 
 pub mod network;
 
-mod shared;
+mod task_checks;
+mod waiting;
 
-mod places;
 mod ready_list;
+mod state_places;
 
 pub mod cpu;
 pub mod cuda;

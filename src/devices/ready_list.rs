@@ -8,22 +8,24 @@ use std::collections::BinaryHeap;
 use crate::base::units::{CellId, NodeId, RequestId};
 use crate::core::task::NodeRef;
 use crate::core::workload::cell_graph::{CellGraph, Graph};
-use crate::devices::shared;
+use crate::devices::task_checks;
 
+/// The nodes of a task of whole requests that can run, in the order in which steps take them.
 #[derive(Debug, Default)]
 pub struct ReadyList {
-    /// The nodes that can run, by cell type.
-    ready: Vec<BinaryHeap<Reverse<Ready>>>,
+    /// The ready nodes of each cell type.
+    ready: Vec<BinaryHeap<Reverse<ReadyNode>>>,
+    /// The requests of the task and their places in it, in ascending order.
     places: Vec<(RequestId, u32)>,
-    /// Where each request's nodes begin in `missing`. Chains have none there.
+    /// The beginning of each request's nodes in `missing`, where chains have none.
     first: Vec<usize>,
-    /// The inputs of each node that have not run.
+    /// The number of inputs of each node that have not run.
     missing: Vec<u32>,
 }
 
-/// Nodes are taken in this order.
+/// A node that can run. Nodes are taken in the order of these fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Ready {
+struct ReadyNode {
     depth: u32,
     /// The request's place in the task.
     place: u32,
@@ -32,7 +34,7 @@ struct Ready {
 }
 
 impl ReadyList {
-    /// Begins with the nodes that have no inputs.
+    /// Begins a task; the nodes without inputs are ready.
     pub fn begin(&mut self, requests: &[RequestId], graphs: &[CellGraph]) {
         self.ready.iter_mut().for_each(BinaryHeap::clear);
         self.missing.clear();
@@ -45,7 +47,7 @@ impl ReadyList {
             match &graphs[request.index()] {
                 CellGraph::Chains(runs) => self.push(
                     runs[0].cell,
-                    Ready {
+                    ReadyNode {
                         depth: 0,
                         place,
                         node: 0,
@@ -65,12 +67,14 @@ impl ReadyList {
         }
     }
 
+    /// Whether no node of a cell type can run.
     pub fn is_empty(&self, cell: CellId) -> bool {
         self.ready
             .get(cell.index())
             .is_none_or(BinaryHeap::is_empty)
     }
 
+    /// Appends the next nodes of a cell type, at most `most`, to `nodes`.
     pub fn take(&mut self, cell: CellId, most: usize, nodes: &mut Vec<NodeRef>) {
         let Some(ready) = self.ready.get_mut(cell.index()) else {
             return;
@@ -82,7 +86,8 @@ impl ReadyList {
         }));
     }
 
-    pub fn ran(&mut self, NodeRef { request, node }: NodeRef, graphs: &[CellGraph]) {
+    /// Notes that a node has run, which may make its successors ready.
+    pub fn note_run(&mut self, NodeRef { request, node }: NodeRef, graphs: &[CellGraph]) {
         let found = self
             .places
             .binary_search_by_key(&request, |(id, _)| *id)
@@ -91,10 +96,10 @@ impl ReadyList {
         match &graphs[request.index()] {
             CellGraph::Chains(_) => {
                 let node = NodeId(node.0 + 1);
-                if let Some((cell, _)) = shared::find_node(&graphs[request.index()], node) {
+                if let Some((cell, _)) = task_checks::find_node(&graphs[request.index()], node) {
                     self.push(
                         cell,
-                        Ready {
+                        ReadyNode {
                             depth: node.0,
                             place,
                             node: node.0,
@@ -119,7 +124,7 @@ impl ReadyList {
         let depth = graph.depths()[node as usize];
         self.push(
             graph.cells()[node as usize],
-            Ready {
+            ReadyNode {
                 depth,
                 place,
                 node,
@@ -128,7 +133,7 @@ impl ReadyList {
         );
     }
 
-    fn push(&mut self, cell: CellId, ready: Ready) {
+    fn push(&mut self, cell: CellId, ready: ReadyNode) {
         if self.ready.len() <= cell.index() {
             self.ready.resize_with(cell.index() + 1, BinaryHeap::new);
         }

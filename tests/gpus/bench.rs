@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use batchlab::backend::Output;
 use batchlab::cost::grnn;
 use batchlab::cuda::device::{
-    Batch, Device, Fault, HostPlace, Needs, Plan, Row, Shape, Slot, Stream,
+    BatchRow, BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, HostPlace, MemoryNeeds,
+    PlanId, StateSlot,
 };
 use batchlab::cuda::gpu::Gpus;
 use batchlab::network::{Network, Spec};
@@ -73,7 +74,7 @@ pub fn inside(test: &str, settings: &[(&str, &str)]) -> bool {
 }
 
 /// The first stream of the first worker.
-pub const STREAM: Stream = Stream {
+pub const STREAM: DeviceStream = DeviceStream {
     worker: WorkerId(0),
     id: StreamId(0),
 };
@@ -97,8 +98,8 @@ pub fn spec() -> Spec {
 /// The numbers of a place on the host, which has room for any state here.
 pub const PLACE: u64 = 4096;
 
-pub fn needs() -> Needs {
-    Needs {
+pub fn needs() -> MemoryNeeds {
+    MemoryNeeds {
         states: 64,
         words: 256,
         fetched: 64,
@@ -107,12 +108,12 @@ pub fn needs() -> Needs {
 }
 
 /// A row of one node.
-pub fn row(request: u32, node: u32, last: u32, inputs_end: u32) -> Row {
-    Row {
+pub fn row(request: u32, node: u32, last: u32, inputs_end: u32) -> BatchRow {
+    BatchRow {
         request: RequestId(request.into()),
         node,
         last,
-        state: Slot(request),
+        state: StateSlot(request),
         words: 16 * request,
         tokens: 0,
         inputs_end,
@@ -152,14 +153,14 @@ impl Bench {
     /// The plan of a batch on a stream.
     pub fn plan(
         &mut self,
-        stream: Stream,
+        stream: DeviceStream,
         cell: u16,
         rows: u32,
         inputs: u32,
         signals: bool,
-    ) -> Plan {
+    ) -> PlanId {
         self.gpus
-            .prepare(Shape {
+            .prepare(BatchShape {
                 stream,
                 cell: CellId(cell),
                 rows,
@@ -172,8 +173,8 @@ impl Bench {
     }
 
     /// The plan of some steps of a batch in a persistent kernel.
-    pub fn plan_of_steps(&mut self, stream: Stream, rows: u32, steps: u32) -> Plan {
-        let shape = Shape {
+    pub fn plan_of_steps(&mut self, stream: DeviceStream, rows: u32, steps: u32) -> PlanId {
+        let shape = BatchShape {
             stream,
             cell: CellId(0),
             rows,
@@ -188,14 +189,14 @@ impl Bench {
     /// The plan of a batch of an operator, padded to some tokens.
     pub fn plan_of(
         &mut self,
-        stream: Stream,
+        stream: DeviceStream,
         cell: u16,
         rows: u32,
         tokens: u32,
         signals: bool,
-    ) -> Plan {
+    ) -> PlanId {
         self.gpus
-            .prepare(Shape {
+            .prepare(BatchShape {
                 stream,
                 cell: CellId(cell),
                 rows,
@@ -207,12 +208,12 @@ impl Bench {
             .expect("a plan")
     }
 
-    pub fn gather(&mut self, plan: Plan, rows: &[Row], inputs: &[u32]) {
-        let inputs: Vec<Slot> = inputs.iter().map(|slot| Slot(*slot)).collect();
+    pub fn gather(&mut self, plan: PlanId, rows: &[BatchRow], inputs: &[u32]) {
+        let inputs: Vec<StateSlot> = inputs.iter().map(|slot| StateSlot(*slot)).collect();
         self.gpus
             .gather(
                 plan,
-                &Batch {
+                &DeviceBatch {
                     rows,
                     inputs: &inputs,
                 },
@@ -220,17 +221,17 @@ impl Bench {
             .expect("a gather");
     }
 
-    pub fn launch(&mut self, plan: Plan, times: u32) {
+    pub fn launch(&mut self, plan: PlanId, times: u32) {
         (0..times).for_each(|_| self.gpus.launch(plan).expect("a launch"));
     }
 
     /// Fetches the states of requests, in whose slots they are.
-    pub fn fetch(&mut self, stream: Stream, requests: impl Iterator<Item = u32>) {
-        requests.for_each(|request| self.fetch_to(stream, Slot(request), request));
+    pub fn fetch(&mut self, stream: DeviceStream, requests: impl Iterator<Item = u32>) {
+        requests.for_each(|request| self.fetch_to(stream, StateSlot(request), request));
     }
 
     /// Fetches the state of a slot to the place of this number.
-    pub fn fetch_to(&mut self, stream: Stream, slot: Slot, number: u32) {
+    pub fn fetch_to(&mut self, stream: DeviceStream, slot: StateSlot, number: u32) {
         self.gpus
             .copy_to_host(stream, slot, self.place(number))
             .expect("a fetch");
@@ -246,7 +247,7 @@ impl Bench {
     }
 
     /// Waits until a stream has signalled so often.
-    pub fn wait(&mut self, stream: Stream, signals: u64) -> Result<(), Fault> {
+    pub fn wait(&mut self, stream: DeviceStream, signals: u64) -> Result<(), DeviceFault> {
         let late = Instant::now() + Duration::from_secs(60);
         while self.gpus.signalled(stream) < signals {
             self.gpus.health(stream.worker)?;

@@ -1,6 +1,8 @@
 //! Failed launches, lost GPUs, NaNs and infinities, hosts that lack something.
 
-use batchlab::cuda::device::{Batch, Device, Fault, Needs, Plan, Slot, Stream};
+use batchlab::cuda::device::{
+    Device, DeviceBatch, DeviceFault, DeviceStream, MemoryNeeds, PlanId, StateSlot,
+};
 use batchlab::cuda::gpu::Gpus;
 use batchlab::network::Spec;
 use batchlab::network::weights::{Weights, tensors};
@@ -51,11 +53,11 @@ fn a_launch_that_is_refused_costs_no_worker() {
 
 impl Bench {
     /// The first node of request 0.
-    fn gather_again(&mut self, plan: Plan) -> Result<(), Fault> {
+    fn gather_again(&mut self, plan: PlanId) -> Result<(), DeviceFault> {
         let rows = [row(0, 0, 0, 0)];
         self.gpus.gather(
             plan,
-            &Batch {
+            &DeviceBatch {
                 rows: &rows,
                 inputs: &[],
             },
@@ -73,7 +75,7 @@ fn a_gpu_that_is_lost_says_why_from_then_on_and_leaves_the_others() {
         return;
     }
     let mut bench = Bench::new(&Model::Lstm, Precision::F32, 2);
-    let lost = Stream {
+    let lost = DeviceStream {
         worker: WorkerId(1),
         ..STREAM
     };
@@ -97,7 +99,7 @@ fn a_gpu_that_is_lost_says_why_from_then_on_and_leaves_the_others() {
         bench.gpus.signal(lost).unwrap_err(),
         bench
             .gpus
-            .copy_to_host(lost, Slot(0), bench.place(0))
+            .copy_to_host(lost, StateSlot(0), bench.place(0))
             .unwrap_err(),
         bench.gpus.begin(2, &needs()).unwrap_err(),
     ] {
@@ -106,12 +108,12 @@ fn a_gpu_that_is_lost_says_why_from_then_on_and_leaves_the_others() {
     // What another worker wants of it can't be had, and that is all.
     let migrated = bench
         .gpus
-        .copy_peer((lost.worker, Slot(0)), (STREAM, Slot(0)))
+        .copy_peer((lost.worker, StateSlot(0)), (STREAM, StateSlot(0)))
         .unwrap_err();
     let waited = bench.gpus.wait(STREAM, event).unwrap_err();
     assert_eq!(
         [migrated, waited],
-        [(); 2].map(|()| Fault {
+        [(); 2].map(|()| DeviceFault {
             lost: false,
             ..fault.clone()
         })
@@ -123,7 +125,7 @@ fn a_gpu_that_is_lost_says_why_from_then_on_and_leaves_the_others() {
                 .gpus
                 .begin(
                     1,
-                    &Needs {
+                    &MemoryNeeds {
                         words: 9999,
                         ..needs()
                     },
@@ -202,7 +204,7 @@ fn nan_and_infinity_are_noted_for_their_slot() {
     for _ in 0..2 {
         // Asked once, it is forgotten; a new run begins with none either.
         let broken: Vec<bool> = (0..4)
-            .map(|slot| bench.gpus.take_non_finite(STREAM.worker, Slot(slot)))
+            .map(|slot| bench.gpus.take_non_finite(STREAM.worker, StateSlot(slot)))
             .collect();
         assert_eq!(
             broken,
@@ -211,7 +213,7 @@ fn nan_and_infinity_are_noted_for_their_slot() {
                 .map(|word| *word == poisoned)
                 .collect::<Vec<_>>()
         );
-        assert!((0..4).all(|slot| !bench.gpus.take_non_finite(STREAM.worker, Slot(slot))));
+        assert!((0..4).all(|slot| !bench.gpus.take_non_finite(STREAM.worker, StateSlot(slot))));
         bench.gather(
             plan,
             &[0, 1, 2, 3].map(|request| row(request, 0, 0, 0)),
@@ -222,7 +224,7 @@ fn nan_and_infinity_are_noted_for_their_slot() {
         bench.wait(STREAM, signalled + 1).unwrap();
     }
     bench.gpus.begin(1, &needs()).unwrap();
-    assert!((0..4).all(|slot| !bench.gpus.take_non_finite(STREAM.worker, Slot(slot))));
+    assert!((0..4).all(|slot| !bench.gpus.take_non_finite(STREAM.worker, StateSlot(slot))));
 }
 
 /// What a host lacks.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use batchlab::cuda::device::{Device, HostPlace, Row, Slot};
+use batchlab::cuda::device::{BatchRow, Device, HostPlace, StateSlot};
 use batchlab::network::Spec;
 use batchlab::precision::Precision;
 use batchlab::units::{CellId, NodeId, RequestId};
@@ -83,13 +83,13 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], precision: Precision) {
         };
         let plan = bench.plan_of(STREAM, cell, tokens.len() as u32 + 1, padded, true);
         let node = node as u32;
-        let rows: Vec<Row> = (0..)
+        let rows: Vec<BatchRow> = (0..)
             .zip(tokens)
-            .map(|(request, tokens)| Row {
+            .map(|(request, tokens)| BatchRow {
                 request: RequestId(request.into()),
                 node,
                 last: node,
-                state: Slot(request),
+                state: StateSlot(request),
                 words: 0,
                 tokens: *tokens,
                 inputs_end: if node == 0 { 0 } else { request + 1 },
@@ -106,7 +106,7 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], precision: Precision) {
             let place = place(request, node as usize);
             bench
                 .gpus
-                .copy_to_host(STREAM, Slot(request as u32), place)
+                .copy_to_host(STREAM, StateSlot(request as u32), place)
                 .expect("a fetch");
         }
         assert_eq!(network.cell_at(NodeId(node)), Some(operator.cell));
@@ -141,7 +141,7 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], precision: Precision) {
         assert!(
             !bench
                 .gpus
-                .take_non_finite(STREAM.worker, Slot(request as u32))
+                .take_non_finite(STREAM.worker, StateSlot(request as u32))
         );
     }
 }
@@ -189,12 +189,12 @@ fn runs_as_the_cpu_in_part(text: &str) {
     let count = 3;
     for (node, operator) in (0..).zip(network.operators()) {
         let plan = bench.plan_of(STREAM, operator.cell.0, count, 0, true);
-        let rows: Vec<Row> = (0..count)
-            .map(|request| Row {
+        let rows: Vec<BatchRow> = (0..count)
+            .map(|request| BatchRow {
                 request: RequestId(request.into()),
                 node,
                 last: node,
-                state: Slot(request),
+                state: StateSlot(request),
                 words: 0,
                 tokens: 0,
                 inputs_end: if node == 0 { 0 } else { request + 1 },
@@ -216,7 +216,7 @@ fn runs_as_the_cpu_in_part(text: &str) {
     (0..count).for_each(|request| {
         bench
             .gpus
-            .copy_to_host(STREAM, Slot(request), place(request))
+            .copy_to_host(STREAM, StateSlot(request), place(request))
             .expect("a fetch")
     });
     bench.gpus.signal(STREAM).unwrap();

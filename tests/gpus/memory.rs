@@ -1,6 +1,6 @@
 //! Memory that grows, is kept, and is not there.
 
-use batchlab::cuda::device::{Batch, Device, Needs, Shape, Slot};
+use batchlab::cuda::device::{BatchShape, Device, DeviceBatch, MemoryNeeds, StateSlot};
 use batchlab::cuda::gpu::Gpus;
 use batchlab::network::Spec;
 use batchlab::precision::Precision;
@@ -68,7 +68,7 @@ fn what_is_ready_stays_ready_for_a_run_that_needs_more() {
             .gpus
             .begin(
                 1,
-                &Needs {
+                &MemoryNeeds {
                     states,
                     words: states as u32,
                     ..needs()
@@ -79,7 +79,7 @@ fn what_is_ready_stays_ready_for_a_run_that_needs_more() {
         assert_eq!(bench.gpus.signalled(STREAM), 0);
         assert_eq!(bench.gpus.record(STREAM).unwrap().number, 0);
         assert_eq!(bench.plan(STREAM, 0, 2, 0, true), plan);
-        let slot = Slot(states as u32 - 1);
+        let slot = StateSlot(states as u32 - 1);
         let mut last = row(8, 0, LENGTH - 1, 0);
         last.state = slot;
         bench.gather(plan, &[last], &[]);
@@ -106,7 +106,7 @@ fn states_take_what_memory_there_is() {
         .gpus
         .begin(
             1,
-            &Needs {
+            &MemoryNeeds {
                 states: 1 << 30,
                 ..needs()
             },
@@ -117,7 +117,7 @@ fn states_take_what_memory_there_is() {
     assert!((fit * 9 / 10..=fit).contains(&slots), "{slots} of {fit}");
 
     // What the stream then asks for is not there.
-    let shape = Shape {
+    let shape = BatchShape {
         stream: STREAM,
         cell: CellId(0),
         rows: 1 << 20,
@@ -172,11 +172,11 @@ fn a_batch_that_is_too_large_for_its_plan_is_refused() {
     let plan = bench.plan(STREAM, 0, 2, 3, true);
     for (rows, inputs) in [
         (&[row(0, 0, 0, 0); 3][..], &[][..]),
-        (&[row(0, 0, 0, 4)], &[Slot(0); 4]),
+        (&[row(0, 0, 0, 4)], &[StateSlot(0); 4]),
     ] {
         let fault = bench
             .gpus
-            .gather(plan, &Batch { rows, inputs })
+            .gather(plan, &DeviceBatch { rows, inputs })
             .unwrap_err();
         assert!(
             fault.reason.ends_with("for a plan of 2 rows and 3 inputs") && !fault.lost,

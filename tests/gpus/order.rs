@@ -1,6 +1,6 @@
 //! What streams and workers promise each other.
 
-use batchlab::cuda::device::{Device, Slot, Stream};
+use batchlab::cuda::device::{Device, DeviceStream, StateSlot};
 use batchlab::precision::Precision;
 use batchlab::units::{CellId, StreamId, WorkerId};
 use batchlab::workload::cell_graph::CellGraph;
@@ -18,7 +18,7 @@ fn a_stream_waits_for_the_events_of_another() {
         return;
     }
     const STEPS: u32 = 9;
-    let streams = [0, 1, 2].map(|id| Stream {
+    let streams = [0, 1, 2].map(|id| DeviceStream {
         id: StreamId(id),
         ..STREAM
     });
@@ -55,7 +55,7 @@ fn events_are_used_again() {
     if !inside("order::events_are_used_again", &[]) {
         return;
     }
-    let other = Stream {
+    let other = DeviceStream {
         id: StreamId(1),
         ..STREAM
     };
@@ -82,7 +82,7 @@ fn a_state_is_copied_to_another_worker() {
     ) {
         return;
     }
-    let there = Stream {
+    let there = DeviceStream {
         worker: WorkerId(1),
         id: StreamId(1),
     };
@@ -97,12 +97,12 @@ fn a_state_is_copied_to_another_worker() {
     bench.gpus.wait(there, event).unwrap();
     bench
         .gpus
-        .copy_peer((STREAM.worker, Slot(7)), (there, Slot(30)))
+        .copy_peer((STREAM.worker, StateSlot(7)), (there, StateSlot(30)))
         .unwrap();
     // And once more on the same GPU.
     bench
         .gpus
-        .copy_peer((there.worker, Slot(30)), (there, Slot(7)))
+        .copy_peer((there.worker, StateSlot(30)), (there, StateSlot(7)))
         .unwrap();
     bench.gather(there_plan, &[row(7, 3, 4, 1)], &[7]);
     bench.launch(there_plan, 2);

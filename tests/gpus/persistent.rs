@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use batchlab::cost::grnn::{Mapping, RecurrentCell, Rnn, RnnSizes};
-use batchlab::cuda::gpu::grnn::{Configuration, Host, Layer, Persistent, States, measure};
+use batchlab::cuda::gpu::grnn::{
+    Configuration, GpuHost, Layer, PersistentKernel, SequenceStates, measure,
+};
 use batchlab::network::weights::Weights;
 use batchlab::network::{Network, Spec};
 use batchlab::precision::Precision;
@@ -17,7 +19,7 @@ const TOLERANCE: f32 = 2e-5;
 
 /// A network on the GPU and on the CPU.
 struct Both {
-    host: Host,
+    host: GpuHost,
     layer: Arc<Layer>,
     network: Network,
     /// The row of each word.
@@ -39,7 +41,7 @@ impl Both {
             seed: 5,
             weights: None,
         };
-        let host = Host::open().expect("a GPU");
+        let host = GpuHost::open().expect("a GPU");
         let weights = Weights::open(&model, &spec).expect("weights from a seed");
         let layer = Arc::new(
             Layer::new(&host, cell, &weights, &spec, Precision::F32).expect("weights on the GPU"),
@@ -59,7 +61,7 @@ impl Both {
         rnn: Rnn,
         batch: u32,
         [tile_width, tile_height, groups, group_size]: [u32; 4],
-    ) -> Persistent {
+    ) -> PersistentKernel {
         let mapping = Mapping {
             tile_width,
             tile_height,
@@ -71,7 +73,7 @@ impl Both {
             hidden: self.spec.hidden,
             batch,
         };
-        Persistent::new(
+        PersistentKernel::new(
             &self.host,
             &self.layer,
             Configuration::new(sizes, mapping).expect("a mapping"),
@@ -91,16 +93,16 @@ impl Both {
             .collect()
     }
 
-    fn zeros(&self, rnn: Rnn, batch: usize) -> States {
+    fn zeros(&self, rnn: Rnn, batch: usize) -> SequenceStates {
         let zeros = vec![0.0; batch * self.spec.hidden as usize];
-        States {
+        SequenceStates {
             h: zeros.clone(),
             c: if rnn == Rnn::Lstm { zeros } else { Vec::new() },
         }
     }
 
     /// Compares the states of sequences with the CPU's.
-    fn compare(&self, lengths: &[u32], left: &States) {
+    fn compare(&self, lengths: &[u32], left: &SequenceStates) {
         let hidden = self.spec.hidden as usize;
         for (sequence, length) in lengths.iter().enumerate() {
             let graph = CellGraph::chain(CellId(0), *length);
@@ -178,7 +180,7 @@ fn micro_benchmarks_have_a_time_for_every_point() {
         "persistent::micro_benchmarks_have_a_time_for_every_point",
         &[],
     ) {
-        let host = Host::open().expect("a GPU");
+        let host = GpuHost::open().expect("a GPU");
         let measured = measure(&host, 4, 1).expect("all kernels run");
         let points = measured.products.iter().map(|point| point.cycles);
         let mut points = points.chain(measured.reductions.iter().map(|point| point.cycles));
@@ -208,7 +210,8 @@ fn what_a_kernel_is_not_for_is_refused() {
     ) {
         let both = Both::new(RecurrentCell::Lstm, 18);
         let mut kernel = both.kernel(Rnn::Lstm, 2, [6, 1, 12, 8]);
-        let refusal = |outcome: batchlab::error::Result<States>| outcome.unwrap_err().to_string();
+        let refusal =
+            |outcome: batchlab::error::Result<SequenceStates>| outcome.unwrap_err().to_string();
         let zeros = both.zeros(Rnn::Lstm, 3);
         assert_eq!(
             refusal(kernel.run(&[1, 1, 1], &zeros, &[])),
@@ -237,7 +240,7 @@ fn what_a_kernel_is_not_for_is_refused() {
             groups: 2,
             group_size: 8,
         };
-        let other = Persistent::new(
+        let other = PersistentKernel::new(
             &both.host,
             &both.layer,
             configuration(Rnn::GruSingle, 2, one),
@@ -254,9 +257,10 @@ fn what_a_kernel_is_not_for_is_refused() {
             groups: 36,
             group_size: 16,
         };
-        let many = Persistent::new(&both.host, &both.layer, configuration(Rnn::Lstm, 7, wide))
-            .unwrap_err()
-            .to_string();
+        let many =
+            PersistentKernel::new(&both.host, &both.layer, configuration(Rnn::Lstm, 7, wide))
+                .unwrap_err()
+                .to_string();
         assert!(many.starts_with("14 blocks of "), "{many}");
         assert!(
             many.ends_with("have to be on GPU 0 (Host CUDA) at once, which has room for 12"),

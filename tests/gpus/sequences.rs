@@ -1,7 +1,7 @@
 //! Chains in persistent kernels, as the backend drives them.
 
 use batchlab::cost::grnn;
-use batchlab::cuda::device::{Device, Slot, Stream};
+use batchlab::cuda::device::{Device, DeviceStream, StateSlot};
 use batchlab::cuda::gpu::Gpus;
 use batchlab::network::Spec;
 use batchlab::precision::Precision;
@@ -49,7 +49,11 @@ fn chunks(model: &Model, spec: &Spec, precision: Precision) {
     for (request, length) in (0..).zip(LENGTHS) {
         let expected = bench.alone(request, &CellGraph::chain(CellId(0), length));
         bench.compare(request, &expected.state, precision);
-        assert!(!bench.gpus.take_non_finite(STREAM.worker, Slot(request)));
+        assert!(
+            !bench
+                .gpus
+                .take_non_finite(STREAM.worker, StateSlot(request))
+        );
     }
 }
 
@@ -111,7 +115,7 @@ fn persistent_kernels_of_one_gpu_run_one_at_a_time() {
         return;
     }
     let mut bench = Bench::persistent(&Model::Lstm, &spec(48, 7), Precision::F32, 1);
-    let streams = [0, 1].map(|id| Stream {
+    let streams = [0, 1].map(|id| DeviceStream {
         id: StreamId(id),
         ..STREAM
     });
@@ -165,7 +169,7 @@ fn nan_and_infinity_are_noted() {
         bench.gpus.signal(STREAM).unwrap();
         bench.wait(STREAM, 1).unwrap();
         let broken: Vec<bool> = (0..4)
-            .map(|slot| bench.gpus.take_non_finite(STREAM.worker, Slot(slot)))
+            .map(|slot| bench.gpus.take_non_finite(STREAM.worker, StateSlot(slot)))
             .collect();
         let expected: Vec<bool> = (0..4).map(|request| reads(request, poisoned)).collect();
         assert_eq!(broken, expected);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::{env, fs};
 
 use batchlab::cuda::gpu::libraries;
-use batchlab::cuda::gpu::nvrtc::{Nvrtc, Source, Target};
+use batchlab::cuda::gpu::nvrtc::{CompileTarget, KernelSource, Nvrtc};
 
 use super::host_cuda::Element;
 
@@ -152,13 +152,13 @@ fn compile(
         "--std=c++17".into(),
         "--ptxas-options=-v".into(),
     ];
-    let source = Source {
+    let source = KernelSource {
         name,
         text,
         headers: &[header],
     };
     nvrtc
-        .compile(&source, Target::Cubin(architecture), &options)
+        .compile(&source, CompileTarget::Cubin(architecture), &options)
         .unwrap_or_else(|error| panic!("{error}"))
         .log
 }

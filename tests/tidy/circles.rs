@@ -22,26 +22,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
         ],
         "",
     ),
-    (&["devices/cpu/launches", "devices/cpu/worker"], ""),
-    (&["devices/cuda/gpu/compile", "devices/cuda/gpu/host"], ""),
-    (
-        &[
-            "devices/cuda/gpu/cublas",
-            "devices/cuda/gpu/driver",
-            "devices/cuda/gpu/libraries",
-            "devices/cuda/gpu/memory",
-            "devices/cuda/gpu/nvrtc",
-        ],
-        "",
-    ),
-    (
-        &[
-            "devices/cuda/gpu/grnn/kernel",
-            "devices/cuda/gpu/grnn/persistent",
-        ],
-        "",
-    ),
-    (&["devices/cuda/gpu/stream", "devices/cuda/gpu/worker"], ""),
     (
         &[
             "devices/network/cells/gated",

@@ -9,7 +9,7 @@ use super::render::{print, put};
 use crate::base::error::{Error, Result};
 use crate::base::files::can_write;
 use crate::core::cost::grnn::{DataSheet, SCHEDULERS, data_sheet_file};
-use crate::devices::cuda::gpu::grnn::{Host, measure};
+use crate::devices::cuda::gpu::grnn::{GpuHost, measure};
 
 #[derive(clap::Subcommand, Clone, Debug)]
 pub enum GrnnCommand {
@@ -52,7 +52,7 @@ fn fit(args: &FitArgs) -> Result<()> {
     }
     can_write(&args.out)?;
     let way = "fit measures on a GPU; scenarios/devices has files of others";
-    let host = Host::open().map_err(|error| Error::input(format!("{error}; {way}")))?;
+    let host = GpuHost::open().map_err(|error| Error::input(format!("{error}; {way}")))?;
     let reported = host.reported(&args.device_name)?;
     let measured = measure(&host, SCHEDULERS, args.times as usize)?;
     let device = measured.data_sheet(&reported)?;

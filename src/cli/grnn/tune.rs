@@ -14,7 +14,7 @@ use crate::cli::seed;
 use crate::core::cost::grnn::{DataSheet, Mapping, RankedMapping, RecurrentCell, Rnn, Space, rank};
 use crate::core::cost::roofline::Roofline;
 use crate::core::workload::random;
-use crate::devices::cuda::gpu::grnn::{Host, Tuned, Tuner};
+use crate::devices::cuda::gpu::grnn::{GpuHost, Tuned, Tuner};
 use crate::lab::results::table::tabulate;
 use crate::papers::measured::{
     GpuTimes, MappingChoice, MeasuredMapping, SequenceSize, SequenceTime, Way,
@@ -80,7 +80,7 @@ type TimedMapping = (MeasuredMapping, Duration);
 
 pub fn run(args: &Args) -> Result<()> {
     let way = "tune runs kernels on a GPU, and batchlab grnn rank needs none";
-    let host = Host::open().map_err(|error| Error::input(format!("{error}; {way}")))?;
+    let host = GpuHost::open().map_err(|error| Error::input(format!("{error}; {way}")))?;
     let gpu = host.name().to_string();
     let device = open_device(args, &host)?;
     let part = batch_of_launch(args)?;
@@ -127,7 +127,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// The device whose constants rank the mappings, with the GPU's multiprocessors.
-fn open_device(args: &Args, host: &Host) -> Result<DataSheet> {
+fn open_device(args: &Args, host: &GpuHost) -> Result<DataSheet> {
     let by_name = Roofline::of_gpu(host.name()).map(|(file, _)| file);
     let name = args.device.as_deref().or(by_name).unwrap_or("titan-v");
     Ok(DataSheet {

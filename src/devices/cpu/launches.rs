@@ -1,128 +1,79 @@
 //! Tasks of operators: each launch runs one kind of operator for many nodes. Outputs of a launch lie one after another,
 //! in its order. An input whose rows are not evenly spaced in memory is copied first.
 
-use std::sync::atomic::Ordering;
-
-use super::table::Table;
-use super::worker::Worker;
+use super::table::StateTable;
 use crate::base::clock;
 use crate::base::units::{CellId, NodeId, RequestId};
 use crate::core::backend::Launched;
-use crate::core::task::{LaunchUnit, Launches, NodeRef, Wave};
+use crate::core::task::{LaunchUnit, NodeRef, Wave};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::operator::RowRule;
 use crate::devices::network::by_operator::{
-    Action, ByOperator, From, Input, Left, Op, Operand, Program,
+    CellProgram, InputOrigin, Left, Op, Operand, OperatorAction, OperatorInput, OperatorPrograms,
 };
 use crate::devices::network::{Network, first};
-use crate::devices::shared::find_node;
+use crate::devices::task_checks::find_node;
 
-/// The memory of a worker. All outputs of a task stay to its end.
+/// The memory of a worker for tasks of operators. All outputs of a task stay to its end.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct OperatorMemory {
     numbers: Vec<f32>,
+    /// How many of the numbers are in use.
     used: usize,
-    nodes: Vec<Node>,
-    /// Of all nodes, after one another.
+    nodes: Vec<OperatorNode>,
+    /// The input nodes of all nodes, node after node.
     inputs: Vec<u32>,
-    /// Where the first row of each operator's output is.
+    /// The place of the first row of each operator's output.
     outputs: Vec<usize>,
-    /// Of an input: where they begin, and their widths.
+    /// The rows of one input: where they begin, and how wide they are.
     rows: Vec<(usize, usize)>,
     gathered: [Vec<f32>; 2],
     product: Vec<f32>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct OperatorNode {
     request: RequestId,
-    /// In its request.
+    /// The number of the node in its request.
     number: u32,
     cell: CellId,
-    /// In [`Memory::inputs`].
+    /// The range of the node's inputs in [`OperatorMemory::inputs`].
     inputs: [u32; 2],
-    /// In [`Memory::outputs`].
+    /// The beginning of the node's outputs in [`OperatorMemory::outputs`].
     outputs: u32,
 }
 
-impl Node {
-    /// An initial state counts as one input cell.
+impl OperatorNode {
+    /// The number of input cells. An initial state counts as one.
     fn before(&self) -> u32 {
         (self.inputs[1] - self.inputs[0]).max(1)
     }
 }
 
-/// Rows from here on are vectors of words.
+/// The places from here on are those of embeddings.
 const VECTORS: usize = 1 << 60;
+/// The place of an output that is not computed yet.
 const MISSING: usize = usize::MAX;
 /// The first numbers are zeros: initial states and missing children.
 const ZEROS: usize = 0;
 
-/// What a launch looks at.
-struct Launcher<'a> {
-    memory: &'a mut Memory,
-    by: &'a ByOperator,
-    programs: &'a [Program],
-    network: &'a Network,
-    launched: &'a mut Launched,
+/// Runs the launches of a task.
+pub struct OperatorLauncher<'a> {
+    pub memory: &'a mut OperatorMemory,
+    pub operators: &'a OperatorPrograms,
+    pub programs: &'a [CellProgram],
+    pub network: &'a Network,
+    pub launched: &'a mut Launched,
 }
 
-impl Worker {
-    /// Requests with nodes that the launches do not reach fail.
-    pub fn run_operators(&mut self, requests: &[RequestId], launches: &Launches) {
-        self.put_ahead();
-        let Some(by) = &self.network.by_operator else {
-            let reason = "this network computes whole cells only".to_string();
-            return requests
-                .iter()
-                .for_each(|request| self.table.fail(*request, reason.clone()));
-        };
-        let programs = by.programs(launches.kernels);
-        self.work
-            .memory
-            .begin(requests, programs, by.hidden, &self.table);
-        let (memory, network, launched) =
-            (&mut self.work.memory, &*self.network, &mut self.launched);
-        let mut launcher = Launcher {
-            memory,
-            by,
-            programs,
-            network,
-            launched,
-        };
-        for units in launches.each() {
-            if self.stop.load(Ordering::Relaxed) {
-                return;
-            }
-            launcher.launch(units, &launches.waves);
-        }
-        for (place, node) in (0..).zip(&launcher.memory.nodes) {
-            if let Some(state) = launcher.state_of(place) {
-                let at = NodeRef {
-                    request: node.request,
-                    node: NodeId(node.number),
-                };
-                self.table.put(
-                    at,
-                    node.cell,
-                    &state,
-                    network.cell(node.cell).word(&state).as_slice(),
-                );
-            }
-        }
-        requests
-            .iter()
-            .for_each(|request| self.table.expect_done(*request));
-    }
-}
-
-impl Memory {
-    fn begin(
+impl OperatorMemory {
+    /// Begins a task: makes room for the nodes of its requests, none of which has run.
+    pub fn begin(
         &mut self,
         requests: &[RequestId],
-        programs: &[Program],
+        programs: &[CellProgram],
         hidden: usize,
-        table: &Table,
+        table: &StateTable,
     ) {
         self.nodes.clear();
         self.inputs.clear();
@@ -143,7 +94,7 @@ impl Memory {
                             .extend(graph.inputs(number).iter().map(|input| first + input));
                     }
                 }
-                let node = Node {
+                let node = OperatorNode {
                     request,
                     number,
                     cell,
@@ -161,7 +112,7 @@ impl Memory {
         self.numbers[..hidden].fill(0.0);
     }
 
-    /// Returns where the new numbers, of any value, begin.
+    /// Makes room for numbers of any value. Returns where they begin.
     fn make_room(&mut self, numbers: usize) -> usize {
         let from = self.used;
         self.used += numbers;
@@ -172,30 +123,47 @@ impl Memory {
     }
 }
 
-impl<'a> Launcher<'a> {
-    fn launch(&mut self, units: &[LaunchUnit], waves: &'a [Wave]) {
+impl<'a> OperatorLauncher<'a> {
+    /// Runs one launch, which consists of units of the same kind of operator.
+    pub fn launch(&mut self, units: &[LaunchUnit], waves: &'a [Wave]) {
         self.launched.launches += 1;
-        match units.first().map(|unit| self.op(*unit, waves).action) {
-            Some(Action::Product(..)) => self.multiply(units, waves),
+        match units.first().map(|unit| self.operator(*unit, waves).action) {
+            Some(OperatorAction::Product(..)) => self.multiply(units, waves),
             _ => units.iter().for_each(|unit| self.run(*unit, waves)),
         }
     }
 
-    /// The nodes of a wave are of one cell type and have equally many inputs.
-    fn op(&self, unit: LaunchUnit, waves: &'a [Wave]) -> &'a Op {
+    /// Puts the states of all nodes that have run into the table.
+    pub fn put_states(&self, table: &StateTable) {
+        for (place, node) in (0..).zip(&self.memory.nodes) {
+            let Some(state) = self.state_of(place) else {
+                continue;
+            };
+            let at = NodeRef {
+                request: node.request,
+                node: NodeId(node.number),
+            };
+            let word = self.network.cell(node.cell).word(&state);
+            table.put(at, node.cell, &state, word.as_slice());
+        }
+    }
+
+    /// The operator of a unit. The nodes of a wave are of one cell type and have equally many inputs.
+    fn operator(&self, unit: LaunchUnit, waves: &'a [Wave]) -> &'a Op {
         let node = &self.memory.nodes[waves[unit.wave as usize].nodes[0] as usize];
         &self.programs[node.cell.index()].operators[unit.place as usize]
     }
 
-    /// One product for all units, which have the same weights.
+    /// Computes one product for all units, which have the same weights.
     fn multiply(&mut self, units: &[LaunchUnit], waves: &'a [Wave]) {
-        let op = self.op(units[0], waves);
+        let op = self.operator(units[0], waves);
         let inner = op.inner;
         let mut rows = std::mem::take(&mut self.memory.rows);
         rows.clear();
         let mut ends = 0;
         for unit in units {
-            let (op, wave) = (self.op(*unit, waves), &waves[unit.wave as usize]);
+            let op = self.operator(*unit, waves);
+            let wave = &waves[unit.wave as usize];
             for (node, copy) in self.copies(op, wave) {
                 op.inputs
                     .iter()
@@ -214,10 +182,11 @@ impl<'a> Launcher<'a> {
         }
         let from = self.memory.make_room(count * op.width);
         for unit in units {
-            let (op, wave) = (self.op(*unit, waves), &waves[unit.wave as usize]);
+            let op = self.operator(*unit, waves);
+            let wave = &waves[unit.wave as usize];
             ends += self.note(op, wave, from + ends);
         }
-        let Memory {
+        let OperatorMemory {
             numbers,
             gathered,
             product,
@@ -236,18 +205,20 @@ impl<'a> Launcher<'a> {
                 count,
             },
         };
-        self.by
+        self.operators
             .multiply(op, left, &mut out[..count * op.width], product);
         self.memory.rows = rows;
     }
 
+    /// Runs any other operator for the nodes of a unit.
     fn run(&mut self, unit: LaunchUnit, waves: &'a [Wave]) {
-        let (op, wave) = (self.op(unit, waves), &waves[unit.wave as usize]);
+        let op = self.operator(unit, waves);
+        let wave = &waves[unit.wave as usize];
         let from = self.memory.used;
         let size = self.note(op, wave, from);
         self.memory.make_room(size);
         let mut rows = std::mem::take(&mut self.memory.rows);
-        // By input: where the rows begin, their spacing, and how many there are for a row of the output.
+        // For each input: where the rows begin, their spacing, and how many there are for a row of the output.
         let mut places = [(None, 0, 0); 2];
         for (number, input) in op.inputs.iter().enumerate() {
             rows.clear();
@@ -255,10 +226,10 @@ impl<'a> Launcher<'a> {
                 self.push(op, input, node, copy, &mut rows);
             }
             let stride = spacing(&rows);
-            // To copy is the operator's own work.
-            if op.action == Action::Copy {
+            // Copying is the operator's own work.
+            if op.action == OperatorAction::Copy {
                 let (before, out) = self.memory.numbers.split_at_mut(from);
-                copy(&rows, before, self.by, out);
+                copy(&rows, before, self.operators, out);
             } else if stride.is_none() {
                 self.gather(&rows, number);
             }
@@ -270,10 +241,10 @@ impl<'a> Launcher<'a> {
             );
         }
         self.memory.rows = rows;
-        if op.action == Action::Copy {
+        if op.action == OperatorAction::Copy {
             return;
         }
-        let Memory {
+        let OperatorMemory {
             numbers, gathered, ..
         } = &mut *self.memory;
         let (before, out) = numbers.split_at_mut(from);
@@ -285,7 +256,7 @@ impl<'a> Launcher<'a> {
                 each,
             }
         };
-        self.by.run(
+        self.operators.run(
             op,
             &[operand(0), operand(1)][..op.inputs.len()],
             &mut out[..size],
@@ -313,7 +284,7 @@ impl<'a> Launcher<'a> {
     fn note(&mut self, op: &Op, wave: &'a Wave, from: usize) -> usize {
         let mut size = 0;
         for (node, copy) in self.copies(op, wave) {
-            let node @ Node { outputs, .. } = self.memory.nodes[node as usize];
+            let node @ OperatorNode { outputs, .. } = self.memory.nodes[node as usize];
             let before = node.before();
             self.memory.outputs[outputs as usize + op.place(before) + copy as usize] = from + size;
             size += op.width
@@ -327,8 +298,15 @@ impl<'a> Launcher<'a> {
     }
 
     /// Appends the places and widths of the rows that a copy of an operator takes.
-    fn push(&self, op: &Op, input: &Input, node: u32, copy: u32, rows: &mut Vec<(usize, usize)>) {
-        let Input { column, width, .. } = *input;
+    fn push(
+        &self,
+        op: &Op,
+        input: &OperatorInput,
+        node: u32,
+        copy: u32,
+        rows: &mut Vec<(usize, usize)>,
+    ) {
+        let OperatorInput { column, width, .. } = *input;
         let at = &self.memory.nodes[node as usize];
         let before = at.before();
         let output = |earlier: &Op, copy: u32| {
@@ -348,12 +326,15 @@ impl<'a> Launcher<'a> {
             }
         };
         match input.from {
-            From::Word => rows.push((
-                VECTORS + self.by.vector(self.network.token(at.request, at.number)),
+            InputOrigin::Word => rows.push((
+                VECTORS
+                    + self
+                        .operators
+                        .vector(self.network.token(at.request, at.number)),
                 width,
             )),
-            From::State(part) => of_each(rows, &|copy| self.state(node, copy, part)),
-            From::Operator(place) => {
+            InputOrigin::State(part) => of_each(rows, &|copy| self.state(node, copy, part)),
+            InputOrigin::Operator(place) => {
                 let earlier = &self.programs[at.cell.index()].operators[place as usize];
                 match (op.rows, earlier.rows) {
                     (_, RowRule::ForEach) => of_each(rows, &|copy| output(earlier, copy)),
@@ -369,7 +350,7 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// A part of the state of a node's input cell.
+    /// The place of a part of the state of a node's input cell.
     fn state(&self, node: u32, copy: u32, part: usize) -> usize {
         let [begin, end] = self.memory.nodes[node as usize].inputs;
         match self.memory.inputs[begin as usize..end as usize].get(copy as usize) {
@@ -380,7 +361,8 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// A part of the state that a node has made; zeros if its cell has no such part. `None` if it is missing.
+    /// The place of a part of the state that a node has made; zeros if its cell has no such part. `None` if the part is
+    /// missing.
     fn made(&self, node: u32, part: usize) -> Option<usize> {
         let node = &self.memory.nodes[node as usize];
         let program = &self.programs[node.cell.index()];
@@ -388,46 +370,60 @@ impl<'a> Launcher<'a> {
             return Some(ZEROS);
         };
         let place = program.operators[place as usize].place(node.before());
-        Some(self.memory.outputs[node.outputs as usize + place]).filter(|place| *place != MISSING)
+        match self.memory.outputs[node.outputs as usize + place] {
+            MISSING => None,
+            place => Some(place),
+        }
     }
 
+    /// Copies the rows of an input, so that they are evenly spaced.
     fn gather(&mut self, rows: &[(usize, usize)], number: usize) {
         let began = clock::now();
-        let Memory {
+        let OperatorMemory {
             numbers, gathered, ..
         } = &mut *self.memory;
         let size = rows.iter().map(|(_, width)| width).sum();
-        copy(rows, numbers, self.by, first(&mut gathered[number], size));
+        copy(
+            rows,
+            numbers,
+            self.operators,
+            first(&mut gathered[number], size),
+        );
         self.launched.copies += 1;
         self.launched.copied_bytes += 4 * size as u64;
         self.launched.copying += began.elapsed();
     }
 
-    /// `None` if an operator has not run that makes a part of it.
+    /// The state of a node. `None` if an operator that makes a part of it has not run.
     fn state_of(&self, node: u32) -> Option<Vec<f32>> {
         let width = self.network.state();
         let mut state = Vec::with_capacity(width);
-        for part in 0..width.div_ceil(self.by.hidden) {
+        for part in 0..width.div_ceil(self.operators.hidden) {
             let from = self.made(node, part)?;
             state.extend_from_slice(
-                &self.memory.numbers[from..][..if part < 2 { self.by.hidden } else { 1 }],
+                &self.memory.numbers[from..][..if part < 2 { self.operators.hidden } else { 1 }],
             );
         }
         Some(state)
     }
 }
 
-/// The distance of rows that are evenly spaced.
+/// The distance of rows, if they are evenly spaced and not embeddings.
 fn spacing(rows: &[(usize, usize)]) -> Option<usize> {
     let (begin, width) = *rows.first()?;
     let stride = rows
         .get(1)
         .map_or(Some(width), |(second, _)| second.checked_sub(begin))?;
-    let even = rows.windows(2).all(|pair| pair[0].0 + stride == pair[1].0);
-    (even && begin < VECTORS).then_some(stride)
+    let is_even = rows.windows(2).all(|pair| pair[0].0 + stride == pair[1].0);
+    if is_even && begin < VECTORS {
+        Some(stride)
+    } else {
+        None
+    }
 }
 
-fn copy(rows: &[(usize, usize)], numbers: &[f32], by: &ByOperator, mut into: &mut [f32]) {
+/// Copies rows one after another.
+fn copy(rows: &[(usize, usize)], numbers: &[f32], by: &OperatorPrograms, mut into: &mut [f32]) {
     for (from, width) in rows {
         let row = match from.checked_sub(VECTORS) {
             Some(from) => &by.vectors[from..from + width],

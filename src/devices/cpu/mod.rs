@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use self::table::Table;
+use self::table::StateTable;
 use self::threads::{Cores, Pinned};
 pub use self::worker::StepTime;
-use self::worker::{Job, Report, Worker};
+use self::worker::{CpuWorker, TaskReport, WorkerJob};
 use crate::base::clock;
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId, TaskId, WorkerId};
@@ -33,30 +33,31 @@ use crate::core::backend::{Answer, Backend, Launched};
 use crate::core::task::{Completion, MemberList, Task};
 use crate::core::workload::trace::Requests;
 use crate::devices::network::Network;
-use crate::devices::shared::{GLANCE, OVERSLEEP};
+use crate::devices::waiting::{GLANCE, OVERSLEEP};
 
-/// Threads as workers, on the monotonic clock.
+/// A backend whose workers are threads, on the monotonic clock.
 pub struct Cpu {
     epoch: Instant,
-    table: Arc<Table>,
-    /// A queue for each thread, worker by worker.
-    jobs: Vec<Sender<Job>>,
+    table: Arc<StateTable>,
+    /// The queue of each thread, worker by worker.
+    jobs: Vec<Sender<WorkerJob>>,
+    /// The threads of a worker.
     lanes: usize,
-    reports: Receiver<Report>,
-    /// Not passed on yet; by finish, then by submission.
+    reports: Receiver<TaskReport>,
+    /// The completions to report, in the order of their finish, then of their submission. The last item is their start.
     due: BinaryHeap<Reverse<(Nanos, TaskId, Nanos)>>,
-    /// Lists of completed tasks, kept for their memory.
+    /// The member lists of completed tasks, kept for their memory.
     spare: Vec<MemberList>,
     unfinished: usize,
     launched: Launched,
-    /// The driver has a core of its own.
+    /// Whether the engine has a core of its own and may spin.
     spins: bool,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     _pinned: Option<Pinned>,
 }
 
-/// One for each stream, but all workers' threads together at most one for each core.
+/// The threads of a worker: one for each stream, as long as all threads together have a core each.
 pub fn lanes(workers: usize, streams: u16) -> usize {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     usize::from(streams).min(cores / workers.max(1)).max(1)
@@ -64,8 +65,8 @@ pub fn lanes(workers: usize, streams: u16) -> usize {
 
 impl Cpu {
     /// Starts the workers, then the clock. Each worker has `lanes` threads, among which its streams are distributed. If
-    /// there are more cores than threads, the calling thread, the driver's, keeps to one of them until the value is
-    /// dropped. With a `log`, workers send the time of each step of tasks of whole requests to it, in order.
+    /// there are more cores than threads, the calling thread, which is the engine's, keeps to one of them until the value
+    /// is dropped. With a `log`, workers send it the time of each step of tasks of whole requests, in order.
     pub fn new(
         network: Arc<Network>,
         requests: &Requests,
@@ -78,7 +79,7 @@ impl Cpu {
         let (reporter, reports) = channel();
         let mut cpu = Cpu {
             epoch: clock::now(),
-            table: Arc::new(Table::new(
+            table: Arc::new(StateTable::new(
                 Arc::clone(&requests.graphs),
                 Arc::clone(&network),
             )),
@@ -94,33 +95,35 @@ impl Cpu {
             threads: Vec::with_capacity(threads),
             _pinned: None,
         };
-        // Nothing is sent: the queue closes when all workers have dropped their ends.
+        // Nothing is sent: the queue closes when all workers have dropped their ends, that is, when they are ready.
         let (setting_up, ready) = channel::<std::convert::Infallible>();
         for (id, lane) in (0..workers as u16).flat_map(|id| (0..lanes).map(move |lane| (id, lane)))
         {
             let (sender, jobs) = channel();
-            let (network, table, stop) = (
-                Arc::clone(&network),
-                Arc::clone(&cpu.table),
-                Arc::clone(&cpu.stop),
-            );
-            let mut worker = Worker::new(WorkerId(id), network, table, stop);
-            (worker.alone, worker.spins, worker.log) = (threads == 1, cores.spare, log.clone());
-            let (core, reporter, setting_up) =
-                (cores.free.next(), reporter.clone(), setting_up.clone());
-            let serve = move || {
-                core.into_iter().for_each(threads::keep_to);
-                // Without the pool, products would run on other threads than the worker's, with the same results.
-                let _pool = rayon::ThreadPoolBuilder::new()
-                    .num_threads(1)
-                    .use_current_thread()
-                    .build();
-                drop(setting_up);
-                worker.serve(&jobs, &reporter);
-            };
+            let network = Arc::clone(&network);
+            let table = Arc::clone(&cpu.table);
+            let stop = Arc::clone(&cpu.stop);
+            let mut worker = CpuWorker::new(WorkerId(id), network, table, stop);
+            worker.alone = threads == 1;
+            worker.spins = cores.spare;
+            worker.log = log.clone();
+            let core = cores.free.next();
+            let reporter = reporter.clone();
+            let setting_up = setting_up.clone();
             let thread = thread::Builder::new()
                 .name(format!("worker {id}.{lane}"))
-                .spawn(serve);
+                .spawn(move || {
+                    if let Some(core) = core {
+                        threads::keep_to(core);
+                    }
+                    // Without the pool, products would run on other threads than the worker's, with the same results.
+                    let _pool = rayon::ThreadPoolBuilder::new()
+                        .num_threads(1)
+                        .use_current_thread()
+                        .build();
+                    drop(setting_up);
+                    worker.serve(&jobs, &reporter);
+                });
             cpu.threads.push(thread.map_err(|cause| {
                 Error::failed(format!("worker {id} can't be started: {cause}"))
             })?);
@@ -128,7 +131,7 @@ impl Cpu {
         }
         drop(setting_up);
         let _ = ready.recv();
-        cpu._pinned = cores.pin_driver();
+        cpu._pinned = cores.pin_engine();
         cpu.epoch = clock::now();
         Ok(cpu)
     }
@@ -138,12 +141,15 @@ impl Cpu {
         self.table.digest(request)
     }
 
+    /// An instant on the backend's clock.
     fn on_clock(&self, instant: Instant) -> Nanos {
         Nanos(instant.saturating_duration_since(self.epoch).as_nanos() as u64)
     }
 
-    fn note(&mut self, report: Report) {
-        let (start, finish) = (self.on_clock(report.start), self.on_clock(report.finish));
+    /// Notes a completed task.
+    fn note(&mut self, report: TaskReport) {
+        let start = self.on_clock(report.start);
+        let finish = self.on_clock(report.finish);
         self.due.push(Reverse((finish, report.task, start)));
         self.launched += report.launched;
         self.spare.push(report.members);
@@ -163,8 +169,9 @@ impl Cpu {
         })
     }
 
-    /// While nothing runs, the next event is at the deadline, so even a driver that may spin sleeps.
-    fn await_report(&self, deadline: Option<Instant>) -> Option<Report> {
+    /// Waits for a report, at most until the deadline. While nothing runs, the next event is at the deadline, so that the
+    /// engine sleeps even if it may spin.
+    fn await_report(&self, deadline: Option<Instant>) -> Option<TaskReport> {
         if self.spins && self.unfinished > 0 {
             return threads::spin(&self.reports, deadline);
         }
@@ -187,11 +194,11 @@ impl Backend for Cpu {
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
-        let members = members.expect("the driver lists the members for a backend that wants them");
+        let members = members.expect("the engine lists the members for a backend that wants them");
         self.unfinished += 1;
-        // A worker outlives its queue: it ends in no task.
+        // A worker outlives its queue, so the queue is open.
         let thread = task.worker.index() * self.lanes + task.stream.index() % self.lanes;
-        let _ = self.jobs[thread].send(Job {
+        let _ = self.jobs[thread].send(WorkerJob {
             id,
             steps: SmallVec::from_slice(task.steps),
             members,
@@ -238,7 +245,7 @@ impl Backend for Cpu {
 }
 
 impl Drop for Cpu {
-    /// Tasks that have not begun do not run.
+    /// Stops the workers. Tasks that have not begun do not run.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.jobs.clear();

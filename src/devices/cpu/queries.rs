@@ -1,37 +1,38 @@
 //! The queries of a batch of a listed network. Their activations are gathered from the table and written back only when
 //! the members change or the task ends.
 
-use super::table::Table;
+use super::table::StateTable;
 use crate::base::units::{CellId, NodeId};
 use crate::core::task::{NodeRef, Step};
 use crate::devices::network::Scratch;
 use crate::devices::network::operators::{Activations, Operators};
 
+/// The queries of a batch.
 #[derive(Debug, Default)]
-pub struct Queries {
-    /// `None` for padding.
+pub struct CpuQueries {
+    /// The nodes that ran last; `None` for padding.
     members: Vec<Option<NodeRef>>,
+    /// The present activations.
     passed: Activations,
+    /// Memory for the activations after the next operator.
     next: Activations,
     /// The cell that ran, if the activations are newer than the table.
     ahead: Option<CellId>,
 }
 
-impl Queries {
+impl CpuQueries {
     /// Whether these nodes are the next of all queries, in this order, and of this step's cell.
-    pub fn go_on_with(&self, operators: &Operators, step: &Step, nodes: &[NodeRef]) -> bool {
-        let is_next = |(member, node): (&Option<NodeRef>, &NodeRef)| {
-            member.is_some_and(|NodeRef { request, node: at }| {
-                *node
-                    == NodeRef {
-                        request,
-                        node: NodeId(at.0 + 1),
-                    }
-            }) && operators.network().cell_at(node.node) == Some(step.cell)
-        };
+    pub fn continue_with(&self, operators: &Operators, step: &Step, nodes: &[NodeRef]) -> bool {
         self.members.len() == nodes.len()
             && step.batch as usize <= nodes.len()
-            && self.members.iter().zip(nodes).all(is_next)
+            && self
+                .members
+                .iter()
+                .zip(nodes)
+                .all(|(member, node)| is_next(*member, *node))
+            && nodes
+                .iter()
+                .all(|node| operators.network().cell_at(node.node) == Some(step.cell))
     }
 
     /// Runs these nodes as one batch. Returns whether the queries were in place.
@@ -40,10 +41,10 @@ impl Queries {
         step: &Step,
         nodes: &[NodeRef],
         operators: &Operators,
-        table: &Table,
+        table: &StateTable,
         scratch: &mut Scratch,
     ) -> bool {
-        let stay = self.go_on_with(operators, step, nodes);
+        let stay = self.continue_with(operators, step, nodes);
         if stay {
             self.members
                 .iter_mut()
@@ -59,13 +60,20 @@ impl Queries {
         stay
     }
 
-    /// If a node can't run, its request fails and its query is padding.
-    fn gather(&mut self, step: &Step, nodes: &[NodeRef], operators: &Operators, table: &Table) {
+    /// Gathers the activations of these nodes. If a node can't run, its request fails and its query is padding.
+    fn gather(
+        &mut self,
+        step: &Step,
+        nodes: &[NodeRef],
+        operators: &Operators,
+        table: &StateTable,
+    ) {
         self.members.clear();
         self.passed.clear();
         for &at in nodes {
             let placed = table.place(at, step.cell);
-            self.members.push(placed.is_ok().then_some(at));
+            self.members
+                .push(if placed.is_ok() { Some(at) } else { None });
             self.passed.push(
                 Operators::tokens(table.graph(at.request)),
                 |numbers| match placed {
@@ -89,7 +97,7 @@ impl Queries {
     }
 
     /// Writes the activations to the table, unless they are there.
-    pub fn put(&mut self, table: &Table) {
+    pub fn put(&mut self, table: &StateTable) {
         let Some(cell) = self.ahead.take() else {
             return;
         };
@@ -99,4 +107,9 @@ impl Queries {
             }
         }
     }
+}
+
+/// Whether a node comes after the last one of a query.
+fn is_next(last: Option<NodeRef>, node: NodeRef) -> bool {
+    last.is_some_and(|last| node.request == last.request && node.node == NodeId(last.node.0 + 1))
 }

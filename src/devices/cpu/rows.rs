@@ -4,70 +4,82 @@
 use std::mem::swap;
 use std::ops::Range;
 
-use super::table::Table;
+use super::table::StateTable;
 use crate::base::units::{CellId, NodeId};
 use crate::core::task::NodeRef;
-use crate::devices::network::{Batch, Network, Scratch};
+use crate::devices::network::{CellBatch, Network, Scratch};
 
+/// The rows of one cell type.
 #[derive(Debug, Default)]
-pub struct Rows {
+pub struct CpuRows {
     cell: CellId,
+    /// The numbers of a state.
     width: usize,
-    rows: Vec<Row>,
+    rows: Vec<CpuRow>,
     /// The rows before the last gather, kept for their memory.
-    before: Vec<Row>,
+    before: Vec<CpuRow>,
+    /// The states that the rows read.
     taken: Vec<f32>,
-    /// Where in `taken` the states of each row are, counted in states.
+    /// The range of each row's states in `taken`, counted in states.
     taken_at: Vec<Range<u32>>,
+    /// The words that the rows read.
     tokens: Vec<u32>,
+    /// The end of each row's words in `tokens`.
     token_ends: Vec<u32>,
     /// The new state of each row.
     made: Vec<f32>,
-    /// The words that each row has written since its state was last put into the table. May be longer than `rows`.
+    /// The words that each row has written since its state was last put into the table. There may be more lists than rows.
     words: Vec<Vec<u32>>,
-    /// Empty between two gathers.
+    /// Memory for `words`, empty between two gathers.
     words_before: Vec<Vec<u32>>,
     finder: Finder,
 }
 
+/// A row of a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct CpuRow {
     /// The node that has run; `None` for padding.
     member: Option<NodeRef>,
     /// The last node before another cell, a branch or the end.
     run_end: NodeId,
     /// The tokens that the node reads, for cells whose input has a size; otherwise 0.
     input: u32,
-    /// The table has its state.
+    /// Whether the table has the row's state.
     stored: bool,
 }
 
-impl Row {
-    /// Padding reads the word 0.
-    const PADDING: Row = Row {
+impl CpuRow {
+    /// A row of padding, which reads the word 0.
+    const PADDING: CpuRow = CpuRow {
         member: None,
         run_end: NodeId(0),
         input: 0,
         stored: false,
     };
 
+    /// The node with which the row continues, unless it ends.
     pub fn next(&self) -> Option<NodeRef> {
         let NodeRef { request, node } = self.member?;
-        (node < self.run_end).then(|| NodeRef {
-            request,
-            node: NodeId(node.0 + 1),
-        })
+        if node < self.run_end {
+            Some(NodeRef {
+                request,
+                node: NodeId(node.0 + 1),
+            })
+        } else {
+            None
+        }
     }
 }
 
-/// Finds the row that goes on with a node, without a search.
+/// Finds the row that continues with a node, without a search.
 #[derive(Debug, Default)]
 struct Finder {
-    /// By request, its place in the list noted last, or in an older one.
+    /// The place of each request in the list noted last, or in an older one.
     places: Vec<u32>,
 }
 
 impl Finder {
+    /// Notes a list of nodes.
     fn note(&mut self, nodes: &[NodeRef]) {
         for (place, node) in (0..).zip(nodes) {
             let request = node.request.index();
@@ -79,22 +91,27 @@ impl Finder {
     }
 
     /// The place of the row's next node among `nodes`, which were noted last.
-    fn find(&self, row: &Row, nodes: &[NodeRef]) -> Option<usize> {
+    fn find(&self, row: &CpuRow, nodes: &[NodeRef]) -> Option<usize> {
         let next = row.next()?;
         let place = *self.places.get(next.request.index())? as usize;
-        (nodes.get(place) == Some(&next)).then_some(place)
+        if nodes.get(place) == Some(&next) {
+            Some(place)
+        } else {
+            None
+        }
     }
 }
 
-impl Rows {
-    pub fn new(cell: CellId, width: usize) -> Rows {
-        Rows {
+impl CpuRows {
+    pub fn new(cell: CellId, width: usize) -> CpuRows {
+        CpuRows {
             cell,
             width,
-            ..Rows::default()
+            ..CpuRows::default()
         }
     }
 
+    /// Removes all rows. Their states are lost.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.made.clear();
@@ -105,14 +122,15 @@ impl Rows {
         self.rows.len()
     }
 
+    /// The nodes with which the rows continue.
     pub fn next_nodes(&self) -> impl Iterator<Item = NodeRef> {
-        self.rows.iter().filter_map(Row::next)
+        self.rows.iter().filter_map(CpuRow::next)
     }
 
-    /// A row for each of these nodes, and padding up to `size` rows. The states of rows that go on are not copied; those
-    /// of the others are put into the table, and what new rows read is taken from there. If a node can't run, its
-    /// request fails and its row is padding. Returns the bytes taken.
-    pub fn gather(&mut self, nodes: &[NodeRef], size: usize, table: &Table) -> u64 {
+    /// Makes a row for each of these nodes, and padding up to `size` rows. The states of rows that continue are not copied;
+    /// those of the others are put into the table, and what new rows read is taken from there. If a node can't run, its
+    /// request fails and its row is padding. Returns the number of bytes taken.
+    pub fn gather(&mut self, nodes: &[NodeRef], size: usize, table: &StateTable) -> u64 {
         self.put_leavers(nodes, table);
         self.move_stayers(nodes, size.max(nodes.len()));
         let stayed = self.taken.len();
@@ -125,8 +143,9 @@ impl Rows {
                     let begin = self.taken.len() / self.width;
                     table.take(node, &mut self.taken);
                     self.taken_at[row] = begin as u32..(self.taken.len() / self.width) as u32;
-                    let (run_end, input) = (place.run_end, place.input);
-                    self.rows[row] = Row {
+                    let run_end = place.run_end;
+                    let input = place.input;
+                    self.rows[row] = CpuRow {
                         member: Some(node),
                         run_end,
                         input,
@@ -139,8 +158,8 @@ impl Rows {
         4 * (self.taken.len() - stayed) as u64
     }
 
-    /// Puts the states of the rows that do not go on with one of these nodes.
-    pub fn put_leavers(&mut self, nodes: &[NodeRef], table: &Table) {
+    /// Puts the states of the rows that do not continue with one of these nodes into the table.
+    pub fn put_leavers(&mut self, nodes: &[NodeRef], table: &StateTable) {
         self.finder.note(nodes);
         for row in 0..self.rows.len() {
             if self.finder.find(&self.rows[row], nodes).is_none() {
@@ -149,12 +168,12 @@ impl Rows {
         }
     }
 
-    /// Gives the rows that go on the places of their nodes among `count` rows. The others are padding.
+    /// Moves the rows that continue to the places of their nodes among `count` rows. The others are padding.
     fn move_stayers(&mut self, nodes: &[NodeRef], count: usize) {
         swap(&mut self.taken, &mut self.made);
         swap(&mut self.rows, &mut self.before);
         self.rows.clear();
-        self.rows.resize(count, Row::PADDING);
+        self.rows.resize(count, CpuRow::PADDING);
         self.taken_at.clear();
         self.taken_at.resize(count, 0..0);
         for words in [&mut self.words, &mut self.words_before] {
@@ -165,7 +184,7 @@ impl Rows {
         for (from, row) in self.before.iter().enumerate() {
             if let Some(place) = self.finder.find(row, nodes) {
                 any = true;
-                self.rows[place] = Row {
+                self.rows[place] = CpuRow {
                     member: Some(nodes[place]),
                     stored: false,
                     ..*row
@@ -180,6 +199,7 @@ impl Rows {
         }
     }
 
+    /// Computes the new states of all rows.
     pub fn run(&mut self, network: &Network, padded_to: u32, scratch: &mut Scratch) {
         self.tokens.clear();
         self.token_ends.clear();
@@ -196,7 +216,7 @@ impl Rows {
         }
         self.made.resize(self.rows.len() * self.width, 0.0);
         let cell = network.cell(self.cell);
-        let batch = Batch {
+        let batch = CellBatch {
             rows: self.rows.len(),
             tokens: &self.tokens,
             token_ends: &self.token_ends,
@@ -217,34 +237,35 @@ impl Rows {
         }
     }
 
-    /// Writes the states of these rows, which keep their members.
-    pub fn put_those(&mut self, table: &Table, whom: impl Fn(&Row) -> bool) {
+    /// Writes the states of the chosen rows to the table; the rows stay.
+    pub fn put_chosen(&mut self, table: &StateTable, is_chosen: impl Fn(&CpuRow) -> bool) {
         for row in 0..self.rows.len() {
-            if whom(&self.rows[row]) {
+            if is_chosen(&self.rows[row]) {
                 self.put(row, table);
             }
         }
     }
 
-    /// Writes the states of these rows and turns them into padding; calls `left` for each.
+    /// Writes the states of the chosen rows to the table and turns the rows into padding. Calls `left` for each.
     pub fn dismiss(
         &mut self,
-        table: &Table,
-        whom: impl Fn(&Row) -> bool,
+        table: &StateTable,
+        is_chosen: impl Fn(&CpuRow) -> bool,
         mut left: impl FnMut(NodeRef),
     ) {
         for row in 0..self.rows.len() {
-            if whom(&self.rows[row])
+            if is_chosen(&self.rows[row])
                 && let Some(member) = self.put(row, table)
             {
-                self.rows[row] = Row::PADDING;
+                self.rows[row] = CpuRow::PADDING;
                 left(member);
             }
         }
     }
 
-    fn put(&mut self, row: usize, table: &Table) -> Option<NodeRef> {
-        let Row { member, stored, .. } = &mut self.rows[row];
+    /// Writes a row's state to the table, unless it is there. Returns the row's node.
+    fn put(&mut self, row: usize, table: &StateTable) -> Option<NodeRef> {
+        let CpuRow { member, stored, .. } = &mut self.rows[row];
         let member = (*member)?;
         if std::mem::replace(stored, true) {
             return Some(member);

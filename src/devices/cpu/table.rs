@@ -8,28 +8,33 @@ use crate::core::backend::Output;
 use crate::core::task::NodeRef;
 use crate::core::workload::cell_graph::{CellGraph, Graph};
 use crate::devices::network::Network;
-use crate::devices::places::Places;
-use crate::devices::shared::{self, NodePlace, in_order, run_twice};
+use crate::devices::state_places::StatePlaces;
+use crate::devices::task_checks::{self, NodePlace, check_order, run_twice};
 
-pub struct Table {
+/// The states of all requests.
+pub struct StateTable {
     pub graphs: Arc<[CellGraph]>,
     network: Arc<Network>,
+    /// The numbers of a state.
     width: usize,
-    slots: Box<[Mutex<Slot>]>,
+    slots: Box<[Mutex<RequestSlot>]>,
 }
 
-enum Slot {
+/// How far a request is.
+enum RequestSlot {
     Fresh,
-    Chain(Box<Chain>),
-    Graph(Box<Nodes>),
+    Chain(Box<ChainState>),
+    Graph(Box<GraphStates>),
+    /// The digest of the output.
     Done(u64),
-    /// Why it has none, until this was asked.
+    /// The reason of the failure, until it is reported.
     Failed(Option<Box<str>>),
 }
 
-/// Each node needs only the node before.
+/// A request whose nodes each need only the node before.
 #[derive(Default)]
-struct Chain {
+struct ChainState {
+    /// The number of nodes that have run.
     done: u32,
     state: Vec<f32>,
     words: Vec<u32>,
@@ -37,20 +42,25 @@ struct Chain {
 
 /// A request whose nodes are a general graph.
 #[derive(Default)]
-struct Nodes {
-    /// Grows to the largest number needed at one time.
+struct GraphStates {
+    /// The states that are still needed. The list grows to the largest number needed at one time.
     states: Vec<f32>,
+    /// The places in `states` that are free.
     vacant: Vec<u32>,
-    /// The places count states.
-    places: Places,
+    /// The place of each node's state, counted in states.
+    places: StatePlaces,
+    /// The nodes that have written words, and the words.
     words: Vec<(u32, u32)>,
 }
 
-impl Table {
-    pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>) -> Table {
-        let slots = graphs.iter().map(|_| Mutex::new(Slot::Fresh)).collect();
+impl StateTable {
+    pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>) -> StateTable {
+        let slots = graphs
+            .iter()
+            .map(|_| Mutex::new(RequestSlot::Fresh))
+            .collect();
         let width = network.state();
-        Table {
+        StateTable {
             graphs,
             network,
             width,
@@ -62,9 +72,9 @@ impl Table {
         &self.graphs[request.index()]
     }
 
-    /// Fails if the request has no such node of this cell type, a mistake of the policy.
+    /// The place of a node. Fails if the policy runs a node that does not exist, or runs it as another cell.
     pub fn place(&self, at: NodeRef, cell: CellId) -> Result<NodePlace, String> {
-        shared::node_of_cell(self.graph(at.request), at.node, cell, &self.network)
+        task_checks::node_of_cell(self.graph(at.request), at.node, cell, &self.network)
     }
 
     /// Appends the states that a node needs, in the order of its inputs, and frees those that no other node needs. If
@@ -76,18 +86,22 @@ impl Table {
             slot.begin(graph);
         }
         let taken = match (&mut *slot, self.graph(at.request)) {
-            (Slot::Done(_) | Slot::Failed(_), _) => Err(None),
-            (Slot::Graph(nodes), CellGraph::Graph(graph)) => nodes
+            (RequestSlot::Done(_) | RequestSlot::Failed(_), _) => Err(None),
+            (RequestSlot::Graph(nodes), CellGraph::Graph(graph)) => nodes
                 .take(graph, at.node.0, self.width, states)
                 .map_err(Some),
-            (Slot::Chain(chain), _) => {
+            (RequestSlot::Chain(chain), _) => {
                 states.extend_from_slice(&chain.state);
-                in_order(at.node.0, chain.done).map_err(Some)
+                check_order(at.node.0, chain.done).map_err(Some)
             }
-            (Slot::Fresh | Slot::Graph(_), _) => in_order(at.node.0, 0).map_err(Some),
+            (RequestSlot::Fresh | RequestSlot::Graph(_), _) => {
+                check_order(at.node.0, 0).map_err(Some)
+            }
         };
         if let Err(reason) = taken {
-            reason.into_iter().for_each(|reason| slot.fail(reason));
+            if let Some(reason) = reason {
+                slot.fail(reason);
+            }
             let inputs = match self.graph(at.request) {
                 CellGraph::Chains(_) => usize::from(at.node.0 > 0),
                 CellGraph::Graph(graph) => graph.inputs(at.node.0).len(),
@@ -101,10 +115,10 @@ impl Table {
     pub fn put(&self, at: NodeRef, cell: CellId, state: &[f32], words: &[u32]) {
         let mut slot = self.slot(at.request);
         // Without a branch, the loop is a few vector instructions.
-        if !state
+        let is_finite = state
             .iter()
-            .fold(true, |finite, number| finite & number.is_finite())
-        {
+            .fold(true, |finite, number| finite & number.is_finite());
+        if !is_finite {
             let cell = self.network.cell_name(cell);
             return slot.fail(format!(
                 "non-finite numbers in the state after node {} (cell {cell})",
@@ -113,58 +127,69 @@ impl Table {
         }
         slot.begin(self.graph(at.request));
         let output = match (&mut *slot, self.graph(at.request)) {
-            (Slot::Graph(nodes), CellGraph::Graph(graph)) => {
+            (RequestSlot::Graph(nodes), CellGraph::Graph(graph)) => {
                 nodes.put(at.node.0, state, words);
-                (nodes.places.left == 0).then(|| nodes.output(graph, self.width))
+                if nodes.places.left == 0 {
+                    Some(nodes.output(graph, self.width))
+                } else {
+                    None
+                }
             }
-            (Slot::Chain(chain), graph) => {
+            (RequestSlot::Chain(chain), graph) => {
                 chain.put(at.node.0, state, words);
-                (u64::from(chain.done) == graph.nodes()).then(|| chain.output())
+                if u64::from(chain.done) == graph.nodes() {
+                    Some(chain.output())
+                } else {
+                    None
+                }
             }
             _ => None,
         };
         if let Some(output) = output {
-            *slot = Slot::Done(output.digest());
+            *slot = RequestSlot::Done(output.digest());
         }
     }
 
+    /// Makes a request fail, unless it has ended.
     pub fn fail(&self, request: RequestId, reason: String) {
         self.slot(request).fail(reason);
     }
 
-    /// The task has ended, so a request with nodes left fails.
+    /// Makes a request fail if its task did not run all of its nodes.
     pub fn expect_done(&self, request: RequestId) {
         let mut slot = self.slot(request);
         let nodes = self.graph(request).nodes();
         let left = match &*slot {
-            Slot::Fresh => nodes,
-            Slot::Chain(chain) => nodes - u64::from(chain.done),
-            Slot::Graph(graph) => u64::from(graph.places.left),
-            Slot::Done(_) | Slot::Failed(_) => return,
+            RequestSlot::Fresh => nodes,
+            RequestSlot::Chain(chain) => nodes - u64::from(chain.done),
+            RequestSlot::Graph(graph) => u64::from(graph.places.left),
+            RequestSlot::Done(_) | RequestSlot::Failed(_) => return,
         };
-        slot.fail(shared::left_over(left, nodes));
+        slot.fail(task_checks::left_over(left, nodes));
     }
 
+    /// Why a request failed, which is reported once.
     pub fn failure(&self, request: RequestId) -> Option<String> {
         match &mut *self.slot(request) {
-            Slot::Failed(reason) => reason.take().map(String::from),
+            RequestSlot::Failed(reason) => reason.take().map(String::from),
             _ => None,
         }
     }
 
+    /// The digest of a request's output, if it is done.
     pub fn digest(&self, request: RequestId) -> Option<u64> {
         match *self.slot(request) {
-            Slot::Done(digest) => Some(digest),
+            RequestSlot::Done(digest) => Some(digest),
             _ => None,
         }
     }
 
     #[cfg(test)]
     pub fn is_fresh(&self, request: RequestId) -> bool {
-        matches!(*self.slot(request), Slot::Fresh)
+        matches!(*self.slot(request), RequestSlot::Fresh)
     }
 
-    fn slot(&self, request: RequestId) -> MutexGuard<'_, Slot> {
+    fn slot(&self, request: RequestId) -> MutexGuard<'_, RequestSlot> {
         // No code under the lock panics in the middle of a change.
         self.slots[request.index()]
             .lock()
@@ -172,28 +197,28 @@ impl Table {
     }
 }
 
-impl Slot {
+impl RequestSlot {
     fn begin(&mut self, graph: &CellGraph) {
-        if let Slot::Fresh = self {
+        if let RequestSlot::Fresh = self {
             *self = match graph {
-                CellGraph::Chains(_) => Slot::Chain(Box::default()),
+                CellGraph::Chains(_) => RequestSlot::Chain(Box::default()),
                 CellGraph::Graph(graph) => {
-                    let mut nodes = Box::<Nodes>::default();
+                    let mut nodes = Box::<GraphStates>::default();
                     nodes.places.begin(graph);
-                    Slot::Graph(nodes)
+                    RequestSlot::Graph(nodes)
                 }
             };
         }
     }
 
     fn fail(&mut self, reason: String) {
-        if !matches!(self, Slot::Done(_) | Slot::Failed(_)) {
-            *self = Slot::Failed(Some(reason.into()));
+        if !matches!(self, RequestSlot::Done(_) | RequestSlot::Failed(_)) {
+            *self = RequestSlot::Failed(Some(reason.into()));
         }
     }
 }
 
-impl Chain {
+impl ChainState {
     fn put(&mut self, node: u32, state: &[f32], words: &[u32]) {
         self.done = node + 1;
         self.state.clear();
@@ -209,7 +234,7 @@ impl Chain {
     }
 }
 
-impl Nodes {
+impl GraphStates {
     fn take(
         &mut self,
         graph: &Graph,
@@ -249,7 +274,7 @@ impl Nodes {
     fn output(&mut self, graph: &Graph, width: usize) -> Output {
         let sinks = (0..graph.len() as u32).filter(|node| graph.successors(*node).is_empty());
         let state = sinks
-            .flat_map(|node| &self.states[self.places.of(node) as usize * width..][..width])
+            .flat_map(|node| &self.states[self.places.place(node) as usize * width..][..width])
             .copied()
             .collect();
         self.words.sort_unstable_by_key(|(node, _)| *node);

@@ -7,10 +7,13 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::{available_parallelism, yield_now};
 use std::time::Instant;
 
-use core_affinity::CoreId;
+#[cfg(target_os = "linux")]
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+#[cfg(target_os = "linux")]
+use nix::unistd::Pid;
 
 use crate::base::clock;
-use crate::devices::shared::LOOKS;
+use crate::devices::waiting::LOOKS;
 
 /// Spins until an item arrives, `until` is reached, or the queue is closed, and offers the core to other threads.
 pub fn spin<T>(queue: &Receiver<T>, until: Option<Instant>) -> Option<T> {
@@ -29,17 +32,18 @@ pub fn spin<T>(queue: &Receiver<T>, until: Option<Instant>) -> Option<T> {
     }
 }
 
+/// The cores of a run.
 pub struct Cores {
-    /// The cores that no thread has yet.
-    pub free: std::vec::IntoIter<CoreId>,
-    /// More cores than workers, so a waiting thread may spin.
+    /// The cores that no thread keeps to yet.
+    pub free: std::vec::IntoIter<Core>,
+    /// Whether there are more cores than workers, so that a waiting thread may spin.
     pub spare: bool,
 }
 
 impl Cores {
-    /// With fewer cores than workers, no thread is pinned.
+    /// The cores on which this process may run. If there are fewer than workers, no thread is pinned.
     pub fn share(workers: usize) -> Cores {
-        let mut cores = core_affinity::get_core_ids().unwrap_or_default();
+        let mut cores = allowed_cores();
         if cores.len() < workers {
             cores.clear();
         }
@@ -51,9 +55,9 @@ impl Cores {
         }
     }
 
-    /// Pins the calling thread, the driver's, if there is a core to spare. Call it after the start of the workers,
-    /// which would inherit the core.
-    pub fn pin_driver(&mut self) -> Option<Pinned> {
+    /// Pins the calling thread, which is the engine's, if there is a core to spare. Call it after the start of the
+    /// workers, which would inherit the core.
+    pub fn pin_engine(&mut self) -> Option<Pinned> {
         if self.spare {
             Pinned::to(self.free.next()?)
         } else {
@@ -62,27 +66,55 @@ impl Cores {
     }
 }
 
-pub fn keep_to(core: CoreId) {
-    let _ = core_affinity::set_for_current(core);
+/// The number of a core.
+#[derive(Clone, Copy, Debug)]
+pub struct Core(usize);
+
+/// The cores that the calling thread may use, or none if the system does not say.
+#[cfg(target_os = "linux")]
+fn allowed_cores() -> Vec<Core> {
+    let Ok(allowed) = sched_getaffinity(THIS_THREAD) else {
+        return Vec::new();
+    };
+    (0..CpuSet::count())
+        .filter(|core| allowed.is_set(*core).unwrap_or(false))
+        .map(Core)
+        .collect()
 }
 
-/// Unpins the thread when dropped.
+#[cfg(not(target_os = "linux"))]
+fn allowed_cores() -> Vec<Core> {
+    Vec::new()
+}
+
+/// Pins the calling thread to a core, if the system allows it.
+#[cfg(target_os = "linux")]
+pub fn keep_to(core: Core) {
+    let mut only = CpuSet::new();
+    if only.set(core.0).is_ok() {
+        let _ = sched_setaffinity(THIS_THREAD, &only);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn keep_to(_: Core) {}
+
+/// A pinned thread, which is unpinned when this is dropped.
 pub struct Pinned {
     #[cfg(target_os = "linux")]
-    before: nix::sched::CpuSet,
+    before: CpuSet,
 }
 
 impl Pinned {
     #[cfg(target_os = "linux")]
-    fn to(core: CoreId) -> Option<Pinned> {
-        let before = nix::sched::sched_getaffinity(THIS_THREAD).ok()?;
+    fn to(core: Core) -> Option<Pinned> {
+        let before = sched_getaffinity(THIS_THREAD).ok()?;
         keep_to(core);
         Some(Pinned { before })
     }
 
-    /// Elsewhere a pin could not be undone, because the system does not say where a thread may run.
     #[cfg(not(target_os = "linux"))]
-    fn to(_: CoreId) -> Option<Pinned> {
+    fn to(_: Core) -> Option<Pinned> {
         None
     }
 }
@@ -90,10 +122,10 @@ impl Pinned {
 #[cfg(target_os = "linux")]
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // If the system no longer allows these cores, it has a reason.
-        let _ = nix::sched::sched_setaffinity(THIS_THREAD, &self.before);
+        // The cores may have been taken away (cgroups); the thread then keeps its present core.
+        let _ = sched_setaffinity(THIS_THREAD, &self.before);
     }
 }
 
 #[cfg(target_os = "linux")]
-const THIS_THREAD: nix::unistd::Pid = nix::unistd::Pid::from_raw(0);
+const THIS_THREAD: Pid = Pid::from_raw(0);

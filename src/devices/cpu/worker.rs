@@ -9,30 +9,32 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::launches::Memory;
-use super::queries::Queries;
-use super::rows::Rows;
-use super::table::Table;
+use super::launches::{OperatorLauncher, OperatorMemory};
+use super::queries::CpuQueries;
+use super::rows::CpuRows;
+use super::table::StateTable;
 use super::threads;
 use crate::base::clock;
 use crate::base::units::{CellId, Nanos, RequestId, TaskId, WorkerId};
 use crate::core::backend::Launched;
-use crate::core::task::{MemberList, NodeRef, Part, Step};
+use crate::core::task::{Launches, MemberList, NodeRef, Part, Step};
 use crate::devices::network::{Network, Scratch};
 use crate::devices::ready_list::ReadyList;
-use crate::devices::shared;
+use crate::devices::task_checks;
 
-/// Waking up takes as long as many tasks, so a worker spins longer than the gaps between requests at any measured load.
+/// How long a worker spins for its next job. Waking up takes as long as many tasks, so this is longer than the gaps
+/// between requests at any measured load.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-pub struct Job {
+/// A task for a worker.
+pub struct WorkerJob {
     pub id: TaskId,
     pub steps: SmallVec<[Step; 1]>,
     pub members: MemberList,
 }
 
-impl Job {
-    /// The step and the nodes of a task that is one batch of nodes.
+impl WorkerJob {
+    /// The step and the nodes, if the task is one batch of nodes.
     fn batch(&self) -> Option<(&Step, &[NodeRef])> {
         match (&self.members, &self.steps[..]) {
             (MemberList::Nodes(nodes), [step])
@@ -46,66 +48,70 @@ impl Job {
 }
 
 /// A completed task, on the machine's clock.
-pub struct Report {
+pub struct TaskReport {
     pub task: TaskId,
     pub start: Instant,
-    /// When all of its states were in place.
+    /// When all states of the task were in place.
     pub finish: Instant,
-    /// For its memory.
+    /// The member list, returned for its memory.
     pub members: MemberList,
     pub launched: Launched,
 }
 
+/// The time of a step in a task of whole requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepTime {
     pub task: TaskId,
     pub cell: CellId,
     /// The number of rows, with padding.
     pub batch: u32,
-    /// From before the gather until ended rows are in the table.
+    /// The time from before the gather until ended rows are in the table.
     pub time: Nanos,
-    /// No row joined or ended at this step.
+    /// Whether no row joined or ended at this step.
     pub stayed: bool,
 }
 
-pub struct Worker {
+/// A thread of a worker.
+pub struct CpuWorker {
     id: WorkerId,
-    /// The only worker may hold states back, as no other needs them.
+    /// Whether this is the only thread, which may hold states back because no other needs them.
     pub alone: bool,
-    /// With a core of its own, it may spin for its next job.
+    /// Whether the thread has a core of its own, so that it may spin for its next job.
     pub spins: bool,
-    pub(super) network: Arc<Network>,
-    pub(super) table: Arc<Table>,
-    pub(super) stop: Arc<AtomicBool>,
-    pub(super) work: Work,
-    /// By the present task.
-    pub(super) launched: Launched,
-    /// Receives the times of steps of whole requests.
+    network: Arc<Network>,
+    table: Arc<StateTable>,
+    stop: Arc<AtomicBool>,
+    work: WorkerMemory,
+    /// What the present task has launched.
+    launched: Launched,
+    /// The receiver of the times of steps of whole requests.
     pub log: Option<Sender<StepTime>>,
 }
 
-/// What a worker keeps between its jobs, unless one panics.
+/// What a worker keeps between its jobs, unless one of them panics.
 #[derive(Default)]
-pub(super) struct Work {
-    batches: Vec<Rows>,
-    queries: Queries,
+struct WorkerMemory {
+    /// The rows of each cell type.
+    batches: Vec<CpuRows>,
+    queries: CpuQueries,
     /// The cell type whose rows are newer than the table.
     ahead: Option<CellId>,
     scratch: Scratch,
-    pub memory: Memory,
+    operators: OperatorMemory,
     list: ReadyList,
     nodes: Vec<NodeRef>,
 }
 
-impl Worker {
+impl CpuWorker {
     pub fn new(
         id: WorkerId,
         network: Arc<Network>,
-        table: Arc<Table>,
+        table: Arc<StateTable>,
         stop: Arc<AtomicBool>,
-    ) -> Worker {
-        let (work, launched) = (Work::default(), Launched::default());
-        Worker {
+    ) -> CpuWorker {
+        let work = WorkerMemory::default();
+        let launched = Launched::default();
+        CpuWorker {
             id,
             alone: false,
             spins: false,
@@ -118,24 +124,26 @@ impl Worker {
         }
     }
 
-    pub fn serve(mut self, jobs: &Receiver<Job>, reports: &Sender<Report>) {
+    /// Runs jobs until the queue is closed.
+    pub fn serve(mut self, jobs: &Receiver<WorkerJob>, reports: &Sender<TaskReport>) {
         let mut next = None;
         while let Some(job) = next.take().or_else(|| self.await_job(jobs)) {
             let start = clock::now();
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            let run = || {
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
                 self.run(&job);
                 next = jobs.try_recv().ok();
                 self.settle(next.as_ref());
-            };
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-                self.broke_off(&job, &*panic);
+            }));
+            if let Err(panic) = outcome {
+                self.abandon(&job, &*panic);
             }
-            // If the driver is gone, the queue of jobs is closed too.
-            let (finish, launched) = (clock::now(), std::mem::take(&mut self.launched));
-            let _ = reports.send(Report {
+            // If the engine is gone, the queue of jobs is closed too.
+            let finish = clock::now();
+            let launched = std::mem::take(&mut self.launched);
+            let _ = reports.send(TaskReport {
                 task: job.id,
                 start,
                 finish,
@@ -145,7 +153,8 @@ impl Worker {
         }
     }
 
-    fn await_job(&self, jobs: &Receiver<Job>) -> Option<Job> {
+    /// Waits for the next job; `None` when the queue is closed.
+    fn await_job(&self, jobs: &Receiver<WorkerJob>) -> Option<WorkerJob> {
         let spun = if self.spins {
             threads::spin(jobs, Some(clock::now() + PATIENCE))
         } else {
@@ -154,8 +163,8 @@ impl Worker {
         spun.or_else(|| jobs.recv().ok())
     }
 
-    /// Its rows may then be newer than the table.
-    pub fn run(&mut self, job: &Job) {
+    /// Runs a job, whose rows may then be newer than the table.
+    pub fn run(&mut self, job: &WorkerJob) {
         if let Some((step, nodes)) = job.batch() {
             return self.run_nodes(step, nodes);
         }
@@ -164,28 +173,33 @@ impl Worker {
             (MemberList::Operators(requests, launches), _) => {
                 self.run_operators(requests, launches)
             }
-            (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => {
+            (MemberList::Parts(list), steps) if task_checks::parts_fit(list, steps) => {
                 self.run_parts(steps, list)
             }
             (members, _) => {
                 members.requests().for_each(|request| {
-                    self.table.fail(request, shared::NOT_ONE_BATCH.to_string())
+                    self.table
+                        .fail(request, task_checks::NOT_ONE_BATCH.to_string())
                 });
             }
         }
     }
 
-    /// Requests with nodes that the steps do not reach fail.
+    /// Runs a task of whole requests. Requests with nodes that the steps do not reach fail.
     fn run_whole(&mut self, task: TaskId, steps: &[Step], requests: &[RequestId]) {
         self.put_ahead();
-        self.work.batches.iter_mut().for_each(Rows::clear);
+        self.work.batches.iter_mut().for_each(CpuRows::clear);
         self.work.list.begin(requests, &self.table.graphs);
         for step in steps {
             for _ in 0..step.times {
                 if self.stop.load(Ordering::Relaxed) {
                     return;
                 }
-                let began = self.log.is_some().then(clock::now);
+                let began = if self.log.is_some() {
+                    Some(clock::now())
+                } else {
+                    None
+                };
                 let stayed = self.run_step(step);
                 if let (Some(log), Some(began)) = (&self.log, began) {
                     let time = Nanos(began.elapsed().as_nanos() as u64);
@@ -208,16 +222,16 @@ impl Worker {
         requests
             .iter()
             .for_each(|request| self.table.expect_done(*request));
-        self.work.batches.iter_mut().for_each(Rows::clear);
+        self.work.batches.iter_mut().for_each(CpuRows::clear);
     }
 
-    /// Runs a step of whole requests once. Rows stay in place as long as no node is ready to join; ended rows run on as padding while the
-    /// step keeps its size. Returns whether no row joined or ended.
+    /// Runs a step of whole requests once. Rows stay in place as long as no node is ready to join them; ended rows stay as
+    /// padding while the step keeps its size. Returns whether no row joined or ended.
     fn run_step(&mut self, step: &Step) -> bool {
         let size = step.batch as usize;
         self.launched.launches += 1;
         if let Some(operators) = self.network.operators() {
-            let Work {
+            let WorkerMemory {
                 queries,
                 scratch,
                 list,
@@ -229,15 +243,15 @@ impl Worker {
             let stayed = queries.run(step, nodes, operators, &self.table, scratch);
             nodes
                 .iter()
-                .for_each(|node| list.ran(*node, &self.table.graphs));
+                .for_each(|node| list.note_run(*node, &self.table.graphs));
             return stayed;
         }
         self.make_room(step.cell);
-        let Worker {
+        let CpuWorker {
             network,
             table,
             work:
-                Work {
+                WorkerMemory {
                     batches,
                     list,
                     nodes,
@@ -256,7 +270,7 @@ impl Worker {
             rows.gather(nodes, size, table);
         } else {
             let began = clock::now();
-            rows.dismiss(table, |_| true, |node| list.ran(node, &table.graphs));
+            rows.dismiss(table, |_| true, |node| list.note_run(node, &table.graphs));
             nodes.clear();
             list.take(step.cell, size, nodes);
             launched.copied_bytes += rows.gather(nodes, size, table);
@@ -264,20 +278,57 @@ impl Worker {
             launched.copying += began.elapsed();
         }
         rows.run(network, step.input, scratch);
-        let mut all_go_on = true;
-        let ended = |node| {
-            all_go_on = false;
-            list.ran(node, &table.graphs);
+        let mut none_ended = true;
+        rows.dismiss(
+            table,
+            |row| row.next().is_none(),
+            |node| {
+                none_ended = false;
+                list.note_run(node, &table.graphs);
+            },
+        );
+        stay && none_ended
+    }
+
+    /// Runs operators, launch by launch. Requests with nodes that the launches do not reach fail.
+    fn run_operators(&mut self, requests: &[RequestId], launches: &Launches) {
+        self.put_ahead();
+        let Some(operators) = &self.network.by_operator else {
+            for request in requests {
+                self.table.fail(
+                    *request,
+                    "this network computes whole cells only".to_string(),
+                );
+            }
+            return;
         };
-        rows.dismiss(table, |row| row.next().is_none(), ended);
-        stay && all_go_on
+        let programs = operators.programs(launches.kernels);
+        let memory = &mut self.work.operators;
+        memory.begin(requests, programs, operators.hidden, &self.table);
+        let mut launcher = OperatorLauncher {
+            memory,
+            operators,
+            programs,
+            network: &self.network,
+            launched: &mut self.launched,
+        };
+        for units in launches.each() {
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            launcher.launch(units, &launches.waves);
+        }
+        launcher.put_states(&self.table);
+        for request in requests {
+            self.table.expect_done(*request);
+        }
     }
 
     /// Runs parts of chains. Rows of ended parts stay as padding.
     fn run_parts(&mut self, steps: &[Step], list: &[Part]) {
         let mut nodes = Vec::with_capacity(list.len());
-        for place in 0..shared::longest_part(list) {
-            match shared::part_nodes(list, place, steps, &self.table.graphs, &mut nodes) {
+        for place in 0..task_checks::longest_part(list) {
+            match task_checks::part_nodes(list, place, steps, &self.table.graphs, &mut nodes) {
                 Ok(step) => self.run_nodes(&step, &nodes),
                 Err(reason) => nodes
                     .iter()
@@ -286,6 +337,7 @@ impl Worker {
         }
     }
 
+    /// Runs one batch of nodes.
     fn run_nodes(&mut self, step: &Step, nodes: &[NodeRef]) {
         if let Some(operators) = self.network.operators() {
             self.work
@@ -303,44 +355,46 @@ impl Worker {
         self.work.ahead = Some(step.cell);
     }
 
-    /// Writes newer states to the table, except those of rows with which the next job goes on. Without a next job, the
-    /// only worker waits for one and writes those of rows that end.
-    pub fn settle(&mut self, next: Option<&Job>) {
+    /// Writes newer states to the table, except those of rows that the next job continues. Without a next job, the only
+    /// worker writes just the states of rows that end, because the job that it waits for may continue the others.
+    pub fn settle(&mut self, next: Option<&WorkerJob>) {
         if let Some(operators) = self.network.operators() {
-            let batch = next.and_then(Job::batch);
-            if !batch
-                .is_some_and(|(step, nodes)| self.work.queries.go_on_with(operators, step, nodes))
-            {
+            let batch = next.and_then(WorkerJob::batch);
+            if !batch.is_some_and(|(step, nodes)| {
+                self.work.queries.continue_with(operators, step, nodes)
+            }) {
                 self.work.queries.put(&self.table);
             }
             return;
         }
         let Some(cell) = self.work.ahead else { return };
         let rows = &mut self.work.batches[cell.index()];
-        match next.map(Job::batch) {
+        match next.map(WorkerJob::batch) {
             Some(Some((step, nodes))) if step.cell == cell => rows.put_leavers(nodes, &self.table),
-            None if self.alone => rows.put_those(&self.table, |row| row.next().is_none()),
+            None if self.alone => rows.put_chosen(&self.table, |row| row.next().is_none()),
             _ => self.put_ahead(),
         }
     }
 
-    pub(super) fn put_ahead(&mut self) {
+    /// Writes all states that are newer than the table.
+    fn put_ahead(&mut self) {
         self.work.queries.put(&self.table);
         if let Some(cell) = self.work.ahead.take() {
-            self.work.batches[cell.index()].put_those(&self.table, |_| true);
+            self.work.batches[cell.index()].put_chosen(&self.table, |_| true);
         }
     }
 
+    /// Makes rows for a cell type, unless there are some.
     fn make_room(&mut self, cell: CellId) {
         for new in self.work.batches.len()..=cell.index() {
             self.work
                 .batches
-                .push(Rows::new(CellId(new as u16), self.network.state()));
+                .push(CpuRows::new(CellId(new as u16), self.network.state()));
         }
     }
 
-    /// A job panicked: its requests fail, and the memory that it used is dropped.
-    fn broke_off(&mut self, job: &Job, panic: &(dyn Any + Send)) {
+    /// Makes the requests of a job that panicked fail, and drops the memory that it used.
+    fn abandon(&mut self, job: &WorkerJob, panic: &(dyn Any + Send)) {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let message = text
             .or_else(|| panic.downcast_ref::<&str>().copied())
@@ -351,6 +405,6 @@ impl Worker {
                 format!("worker {} broke off in task {}: {message}", self.id, job.id),
             );
         }
-        self.work = Work::default();
+        self.work = WorkerMemory::default();
     }
 }

@@ -1,30 +1,30 @@
 //! The interface between the backend and GPUs. CUDA implements it, and so do the tests' fake devices.
 //!
 //! All methods but [`Device::prepare`] and [`Device::begin`] only queue work and return at once. The work of one
-//! [`Stream`] runs in order; the work of several streams runs in any order that [`Device::wait`] permits.
+//! [`DeviceStream`] runs in order; the work of several streams runs in any order that [`Device::wait`] permits.
 
 use crate::base::units::{CellId, RequestId, StreamId, WorkerId};
 
 /// A stream of a worker: a queue of work on a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Stream {
+pub struct DeviceStream {
     pub worker: WorkerId,
     pub id: StreamId,
 }
 
 /// The place of one state in a worker's pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Slot(pub u32);
+pub struct StateSlot(pub u32);
 
 /// A batched cell that is ready to be launched: its arguments are set, its products are planned, its graph is captured.
 /// It belongs to a stream, whose operands and workspace it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Plan(pub u32);
+pub struct PlanId(pub u32);
 
 /// The shape of a batch, for which a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Shape {
-    pub stream: Stream,
+pub struct BatchShape {
+    pub stream: DeviceStream,
     pub cell: CellId,
     /// The rows of the batch, padding included.
     pub rows: u32,
@@ -41,14 +41,14 @@ pub struct Shape {
 /// A point in a stream's work for which other streams can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    pub stream: Stream,
+    pub stream: DeviceStream,
     pub number: u64,
 }
 
 /// One row of a batch: the node that runs in it next. A launch without a gather continues with the next node of each
 /// row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct BatchRow {
     /// The node's request. The seed, the request and the node determine the word that the node reads.
     pub request: RequestId,
     pub node: u32,
@@ -56,27 +56,27 @@ pub struct Row {
     /// stored.
     pub last: u32,
     /// The slot for the node's state. Later nodes of the row read and write the same slot.
-    pub state: Slot,
+    pub state: StateSlot,
     /// The index of the request's first word among those of the run; its node `n` writes to `words + n`.
     pub words: u32,
     /// The tokens of the request, in a listed network; otherwise 0.
     pub tokens: u32,
-    /// The end of its input states in [`Batch::inputs`]; the first row's begin at 0. A row without inputs reads zeros.
+    /// The end of its input states in [`DeviceBatch::inputs`]; the first row's begin at 0. A row without inputs reads zeros.
     pub inputs_end: u32,
 }
 
 /// The members of a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Batch<'a> {
+pub struct DeviceBatch<'a> {
     /// The rows with a node. A plan with more rows computes the rest as padding.
-    pub rows: &'a [Row],
+    pub rows: &'a [BatchRow],
     /// The input states of the rows, row by row.
-    pub inputs: &'a [Slot],
+    pub inputs: &'a [StateSlot],
 }
 
 /// The memory that a run needs of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct MemoryNeeds {
     /// The number of states that suffices for all requests at once. A device may have less room ([`Device::begin`]).
     pub states: u64,
     /// The words that the requests write, with a place for each node; 0 for models that write none.
@@ -100,7 +100,7 @@ pub struct HostPlace {
 /// Why a device did not execute a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Fault {
+pub struct DeviceFault {
     /// The cause, in the driver's own words.
     pub reason: String,
     /// Whether the GPU of the called worker can no longer be used. If a stream copies from another worker, this is the
@@ -108,10 +108,10 @@ pub struct Fault {
     pub lost: bool,
 }
 
-impl Fault {
+impl DeviceFault {
     /// Of a GPU that stays usable.
-    pub fn survived(reason: String) -> Fault {
-        Fault {
+    pub fn survived(reason: String) -> DeviceFault {
+        DeviceFault {
             reason,
             lost: false,
         }
@@ -122,44 +122,53 @@ impl Fault {
 pub trait Device {
     /// Prepares a run: the pools are empty, places for words and copied states exist, signals and events count from 0.
     /// Prepared plans stay. Returns how many states each worker's pool can hold. Fails if memory is short.
-    fn begin(&mut self, workers: usize, needs: &Needs) -> Result<Vec<u32>, Fault>;
+    fn begin(&mut self, workers: usize, needs: &MemoryNeeds) -> Result<Vec<u32>, DeviceFault>;
 
     /// The largest number of steps of `rows` chains in one launch of a persistent kernel; 0 if there is none.
     fn most_steps(&self, rows: u32) -> u32;
 
     /// Makes a batched cell ready to launch; opens its stream if it is new. This is slow, so it is called ahead. For a
     /// shape that is ready, also from an earlier run, it returns the same plan at once.
-    fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault>;
+    fn prepare(&mut self, shape: BatchShape) -> Result<PlanId, DeviceFault>;
 
     /// Drops a plan. Launches that are queued still run.
-    fn release(&mut self, plan: Plan);
+    fn release(&mut self, plan: PlanId);
 
     /// Queues the gather of the batch's states and words into the operands of the plan's cell on its stream.
-    fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault>;
+    fn gather(&mut self, plan: PlanId, batch: &DeviceBatch<'_>) -> Result<(), DeviceFault>;
 
     /// Queues the cell over the rows of the last gather of this cell on this stream. In launches that follow each other
     /// without a gather, each row continues with its next node. A launch that fails does not signal.
-    fn launch(&mut self, plan: Plan) -> Result<(), Fault>;
+    fn launch(&mut self, plan: PlanId) -> Result<(), DeviceFault>;
 
     /// Queues an increment of the stream's signal, for work whose last launch does not signal.
-    fn signal(&mut self, stream: Stream) -> Result<(), Fault>;
+    fn signal(&mut self, stream: DeviceStream) -> Result<(), DeviceFault>;
 
     /// The present count of a stream's signal: one read of the host's memory. Work that was queued before that signal
     /// is done, and its results on the host can be read.
-    fn signalled(&self, stream: Stream) -> u64;
+    fn signalled(&self, stream: DeviceStream) -> u64;
 
     /// Queues an event after the stream's present work.
-    fn record(&mut self, stream: Stream) -> Result<Event, Fault>;
+    fn record(&mut self, stream: DeviceStream) -> Result<Event, DeviceFault>;
 
     /// Queues a wait of the stream, on the device, for an event, which may be of another worker.
-    fn wait(&mut self, stream: Stream, event: Event) -> Result<(), Fault>;
+    fn wait(&mut self, stream: DeviceStream, event: Event) -> Result<(), DeviceFault>;
 
     /// Queues a copy of a state from another worker's pool to that of this stream's worker. The caller waits for the
     /// source's event.
-    fn copy_peer(&mut self, from: (WorkerId, Slot), to: (Stream, Slot)) -> Result<(), Fault>;
+    fn copy_peer(
+        &mut self,
+        from: (WorkerId, StateSlot),
+        to: (DeviceStream, StateSlot),
+    ) -> Result<(), DeviceFault>;
 
     /// Queues a copy of a state to a place on the host, as far as there is room.
-    fn copy_to_host(&mut self, stream: Stream, slot: Slot, place: HostPlace) -> Result<(), Fault>;
+    fn copy_to_host(
+        &mut self,
+        stream: DeviceStream,
+        slot: StateSlot,
+        place: HostPlace,
+    ) -> Result<(), DeviceFault>;
 
     /// A state that was copied to the host.
     fn fetched(&self, place: HostPlace) -> &[f32];
@@ -167,11 +176,11 @@ pub trait Device {
     fn word(&self, place: u32) -> u32;
 
     /// Whether a NaN or an infinity was stored in a slot since the last call.
-    fn take_non_finite(&mut self, worker: WorkerId, slot: Slot) -> bool;
+    fn take_non_finite(&mut self, worker: WorkerId, slot: StateSlot) -> bool;
 
     /// Asks the driver for the state of a worker's GPU. More expensive than [`Device::signalled`], so called only from
     /// time to time. Fails if the GPU is lost.
-    fn health(&mut self, worker: WorkerId) -> Result<(), Fault>;
+    fn health(&mut self, worker: WorkerId) -> Result<(), DeviceFault>;
 
     /// Never touches a GPU again whose work does not end: the driver would wait for it.
     fn give_up(&mut self, worker: WorkerId, reason: &str);

@@ -3,30 +3,34 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::device::{Device, Fault, Plan, Shape};
+use super::device::{BatchShape, Device, DeviceFault, PlanId};
 
-/// How many plans are held beside those that were prepared ahead.
+/// The number of plans that are held in addition to those that were prepared ahead.
 pub const ROOM: usize = 1024;
 
-/// The same for plans that are not captured: there is one for each operator, batch and length of a listed network, or
-/// each batch and number of steps of a persistent kernel.
+/// The same number for plans that are not captured. There is one for each operator, batch and length of a listed network,
+/// or for each batch and number of steps of a persistent kernel.
 pub const ROOM_UNCAPTURED: usize = 1 << 15;
 
+/// The plans of a run.
 #[derive(Debug)]
 pub struct Plans {
-    ready: HashMap<Shape, Ready>,
+    ready: HashMap<BatchShape, ReadyPlan>,
+    /// The most plans that are held in addition to those prepared ahead.
     room: usize,
-    /// How many of them were not prepared ahead.
+    /// The number of plans that were not prepared ahead.
     met: usize,
+    /// Counts the uses of plans.
     clock: u64,
 }
 
 #[derive(Debug)]
-struct Ready {
-    plan: Plan,
+struct ReadyPlan {
+    plan: PlanId,
+    /// The clock at the last use.
     used: u64,
-    /// Prepared ahead, so never dropped.
-    ahead: bool,
+    /// Whether it was prepared ahead and so is never dropped.
+    is_ahead: bool,
 }
 
 impl Plans {
@@ -40,19 +44,24 @@ impl Plans {
     }
 
     /// Prepares a plan that is held to the end of the run.
-    pub fn prepare_ahead(&mut self, shape: Shape, device: &mut impl Device) -> Result<(), Fault> {
+    pub fn prepare_ahead(
+        &mut self,
+        shape: BatchShape,
+        device: &mut impl Device,
+    ) -> Result<(), DeviceFault> {
         if let Entry::Vacant(place) = self.ready.entry(shape) {
             let plan = device.prepare(shape)?;
-            place.insert(Ready {
+            place.insert(ReadyPlan {
                 plan,
                 used: 0,
-                ahead: true,
+                is_ahead: true,
             });
         }
         Ok(())
     }
 
-    pub fn find(&mut self, shape: Shape) -> Option<Plan> {
+    /// The plan for a shape, if it is prepared.
+    pub fn find(&mut self, shape: BatchShape) -> Option<PlanId> {
         self.clock += 1;
         let ready = self.ready.get_mut(&shape)?;
         ready.used = self.clock;
@@ -61,7 +70,11 @@ impl Plans {
 
     /// The plan for a shape, prepared if necessary. Without room, the least recently used plans are dropped; if memory
     /// is short, all that were not prepared ahead.
-    pub fn get(&mut self, shape: Shape, device: &mut impl Device) -> Result<Plan, Fault> {
+    pub fn get(
+        &mut self,
+        shape: BatchShape,
+        device: &mut impl Device,
+    ) -> Result<PlanId, DeviceFault> {
         if let Some(plan) = self.find(shape) {
             return Ok(plan);
         }
@@ -78,17 +91,18 @@ impl Plans {
         self.met += 1;
         self.ready.insert(
             shape,
-            Ready {
+            ReadyPlan {
                 plan,
                 used: self.clock,
-                ahead: false,
+                is_ahead: false,
             },
         );
         Ok(plan)
     }
 
+    /// Drops all plans that were not prepared ahead.
     pub fn release_met(&mut self, device: &mut impl Device) {
-        self.release_if(device, |ready| !ready.ahead);
+        self.release_if(device, |ready| !ready.is_ahead);
     }
 
     /// Drops an eighth of the plans that were not prepared ahead, at least one: finding the oldest takes time in
@@ -98,24 +112,24 @@ impl Plans {
         let mut uses: Vec<u64> = self
             .ready
             .values()
-            .filter(|ready| !ready.ahead)
+            .filter(|ready| !ready.is_ahead)
             .map(|ready| ready.used)
             .collect();
         if !uses.is_empty() {
             let (_, last, _) = uses.select_nth_unstable((self.met / 8).saturating_sub(1));
             let last = *last;
-            self.release_if(device, |ready| !ready.ahead && ready.used <= last);
+            self.release_if(device, |ready| !ready.is_ahead && ready.used <= last);
         }
     }
 
-    fn release_if(&mut self, device: &mut impl Device, whom: impl Fn(&Ready) -> bool) {
+    fn release_if(&mut self, device: &mut impl Device, is_dropped: impl Fn(&ReadyPlan) -> bool) {
         self.ready.retain(|_, ready| {
-            let goes = whom(ready);
-            if goes {
+            let is_dropped = is_dropped(ready);
+            if is_dropped {
                 device.release(ready.plan);
                 self.met -= 1;
             }
-            !goes
+            !is_dropped
         });
     }
 }

@@ -5,42 +5,43 @@
 
 use smallvec::SmallVec;
 
-use super::device::{Device, Row, Slot};
+use super::device::{BatchRow, Device, StateSlot};
 use super::streams::Use;
 use crate::base::units::{NodeId, RequestId, WorkerId};
 use crate::core::task::NodeRef;
 use crate::core::workload::cell_graph::Graph;
-use crate::devices::places::Places;
-use crate::devices::shared::{in_order, run_before, run_twice};
+use crate::devices::state_places::StatePlaces;
+use crate::devices::task_checks::{check_order, run_before, run_twice};
 
+/// The slots of one worker.
 #[derive(Debug)]
 struct Pool {
-    free: Vec<Slot>,
+    free: Vec<StateSlot>,
     /// The first slot that has never been taken.
     fresh: u32,
+    /// The number of slots.
     room: u32,
+    /// Why the worker is lost.
     lost: Option<Box<str>>,
 }
 
+/// The pools of all workers.
 #[derive(Debug)]
 pub struct Pools(Vec<Pool>);
 
 impl Pools {
     pub fn new(rooms: Vec<u32>) -> Pools {
-        Pools(
-            rooms
-                .into_iter()
-                .map(|room| Pool {
-                    free: Vec::new(),
-                    fresh: 0,
-                    room,
-                    lost: None,
-                })
-                .collect(),
-        )
+        let pools = rooms.into_iter().map(|room| Pool {
+            free: Vec::new(),
+            fresh: 0,
+            room,
+            lost: None,
+        });
+        Pools(pools.collect())
     }
 
-    pub fn take(&mut self, worker: WorkerId) -> Result<Slot, String> {
+    /// Takes a free slot. Fails if the worker has none.
+    pub fn take(&mut self, worker: WorkerId) -> Result<StateSlot, String> {
         let pool = &mut self.0[worker.index()];
         if let Some(slot) = pool.free.pop() {
             return Ok(slot);
@@ -52,7 +53,7 @@ impl Pools {
             ));
         }
         pool.fresh += 1;
-        Ok(Slot(pool.fresh - 1))
+        Ok(StateSlot(pool.fresh - 1))
     }
 
     /// Marks a worker and the states that it holds as lost.
@@ -62,6 +63,7 @@ impl Pools {
             .get_or_insert_with(|| reason.into());
     }
 
+    /// Why a worker is lost, or `None` if it is not lost.
     pub fn lost(&self, worker: WorkerId) -> Option<&str> {
         self.0[worker.index()].lost.as_deref()
     }
@@ -75,38 +77,42 @@ impl Pools {
     }
 }
 
+/// When a slot is used: by which launch, and until which signal.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Launch {
-    /// Counts the launches of the run, from 1.
+pub struct LaunchStamp {
+    /// The number of the launch in the run, from 1.
     pub number: u64,
     pub worker: WorkerId,
-    /// Its stream, and the signal after it.
+    /// The stream of the launch, and the signal after it.
     pub used: Use,
 }
 
 /// The batch of a launch.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    launch: Launch,
-    pub rows: Vec<Row>,
+    launch: LaunchStamp,
+    pub rows: Vec<BatchRow>,
     /// The input states of the rows.
-    pub inputs: Vec<Slot>,
-    /// Uses by other streams that have to be over before.
+    pub inputs: Vec<StateSlot>,
+    /// The uses by other streams that must be over before the launch.
     pub waits: Vec<Use>,
+    /// The states that are copied from other workers.
     pub migrations: Vec<Migration>,
-    /// States that are no longer needed after the launch: the request, and the index of the slot among those that it holds.
+    /// The states that are no longer needed after the launch: the request, and the index of the slot among those that it
+    /// holds.
     pub vacated: Vec<(RequestId, u32)>,
 }
 
+/// A copy of a state from another worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
     pub request: RequestId,
-    pub from: (WorkerId, Slot),
-    pub to: Slot,
+    pub from: (WorkerId, StateSlot),
+    pub to: StateSlot,
 }
 
 impl Gathering {
-    pub fn begin(&mut self, launch: Launch) {
+    pub fn begin(&mut self, launch: LaunchStamp) {
         self.launch = launch;
         self.rows.clear();
         self.inputs.clear();
@@ -115,33 +121,35 @@ impl Gathering {
         self.vacated.clear();
     }
 
-    fn uses(&mut self, held: &mut Held) {
+    /// Notes that the launch uses a slot, after the earlier uses of other streams.
+    fn note_use(&mut self, held: &mut HeldSlot) {
         if held.used.stream != self.launch.used.stream {
             self.waits.push(held.used);
         }
         held.used = self.launch.used;
     }
 
-    fn writes(&mut self, held: &mut Held) {
-        self.uses(held);
+    /// Notes that the launch writes a slot.
+    fn note_write(&mut self, held: &mut HeldSlot) {
+        self.note_use(held);
         held.written = self.launch.number;
     }
 }
 
 /// A slot that a request holds.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub struct HeldSlot {
     worker: WorkerId,
-    pub slot: Slot,
+    pub slot: StateSlot,
     pub used: Use,
-    /// The launch that writes it last.
+    /// The number of the launch that writes it last.
     pub written: u64,
 }
 
-impl Held {
-    fn new(pools: &mut Pools, launch: &Launch) -> Result<Held, String> {
+impl HeldSlot {
+    fn new(pools: &mut Pools, launch: &LaunchStamp) -> Result<HeldSlot, String> {
         let slot = pools.take(launch.worker)?;
-        Ok(Held {
+        Ok(HeldSlot {
             worker: launch.worker,
             slot,
             used: launch.used,
@@ -157,6 +165,7 @@ impl Held {
         non_finite
     }
 
+    /// Fails if the state was on a worker that is lost.
     fn check(&self, pools: &Pools) -> Result<(), String> {
         let Some(reason) = pools.lost(self.worker) else {
             return Ok(());
@@ -170,18 +179,19 @@ impl Held {
 
 /// The state of a chain: it holds one slot on each worker that it has been on, and its nodes update that slot in place.
 #[derive(Debug)]
-pub struct Chain {
+pub struct ChainSlots {
     /// The tokens of the request, in a listed network.
     pub tokens: u32,
+    /// The number of nodes that are queued.
     pub done: u32,
-    /// Which of its slots has the state after the last of them.
+    /// The index of the slot with the state after the last of them.
     at: u32,
-    pub held: SmallVec<[Held; 1]>,
+    pub held: SmallVec<[HeldSlot; 1]>,
 }
 
-impl Chain {
-    pub fn new(tokens: u32) -> Chain {
-        Chain {
+impl ChainSlots {
+    pub fn new(tokens: u32) -> ChainSlots {
+        ChainSlots {
             tokens,
             done: 0,
             at: 0,
@@ -190,15 +200,16 @@ impl Chain {
     }
 
     /// The slot with the present state.
-    pub fn current(&self) -> &Held {
+    pub fn current(&self) -> &HeldSlot {
         &self.held[self.at as usize]
     }
 
     /// Continues to this node without a gather.
-    pub fn advance(&mut self, node: NodeId, launch: &Launch) {
+    pub fn advance(&mut self, node: NodeId, launch: &LaunchStamp) {
         self.done = node.0 + 1;
         let held = &mut self.held[self.at as usize];
-        (held.used, held.written) = (launch.used, launch.number);
+        held.used = launch.used;
+        held.written = launch.number;
     }
 
     /// Finds the slot for the next node, and brings the state there if it is on another worker.
@@ -207,15 +218,13 @@ impl Chain {
         at: NodeRef,
         pools: &mut Pools,
         batch: &mut Gathering,
-    ) -> Result<Slot, String> {
-        let (
-            NodeRef {
-                request,
-                node: NodeId(node),
-            },
-            launch,
-        ) = (at, batch.launch);
-        in_order(node, self.done)?;
+    ) -> Result<StateSlot, String> {
+        let NodeRef {
+            request,
+            node: NodeId(node),
+        } = at;
+        let launch = batch.launch;
+        check_order(node, self.done)?;
         let here = match self
             .held
             .iter()
@@ -223,7 +232,7 @@ impl Chain {
         {
             Some(here) => here,
             None => {
-                self.held.push(Held::new(pools, &launch)?);
+                self.held.push(HeldSlot::new(pools, &launch)?);
                 self.held.len() - 1
             }
         };
@@ -234,7 +243,7 @@ impl Chain {
             }
             from.check(pools)?;
             if here != self.at as usize {
-                batch.uses(from);
+                batch.note_use(from);
                 let from = (from.worker, from.slot);
                 batch.migrations.push(Migration {
                     request,
@@ -244,8 +253,9 @@ impl Chain {
             }
         }
         let held = &mut self.held[here];
-        batch.writes(held);
-        (self.at, self.done) = (here as u32, node + 1);
+        batch.note_write(held);
+        self.at = here as u32;
+        self.done = node + 1;
         if node > 0 {
             batch.inputs.push(held.slot);
         }
@@ -255,15 +265,16 @@ impl Chain {
 
 /// The states of a general graph: a slot for each state that is still needed. Free slots are used again.
 #[derive(Debug, Default)]
-pub struct Nodes {
-    pub held: Vec<Held>,
-    /// Which of them hold no state that is needed.
+pub struct GraphSlots {
+    pub held: Vec<HeldSlot>,
+    /// The indices of slots that hold no state that is still needed.
     pub vacant: Vec<u32>,
-    /// The places are indices of slots.
-    pub places: Places,
+    /// The place of each node's state, as an index of `held`.
+    pub places: StatePlaces,
 }
 
-impl Nodes {
+impl GraphSlots {
+    /// Begins a request, which holds no slot yet.
     pub fn begin(&mut self, graph: &Graph) {
         self.held.clear();
         self.vacant.clear();
@@ -277,14 +288,12 @@ impl Nodes {
         at: NodeRef,
         pools: &mut Pools,
         batch: &mut Gathering,
-    ) -> Result<Slot, String> {
-        let (
-            NodeRef {
-                request,
-                node: NodeId(node),
-            },
-            launch,
-        ) = (at, batch.launch);
+    ) -> Result<StateSlot, String> {
+        let NodeRef {
+            request,
+            node: NodeId(node),
+        } = at;
+        let launch = batch.launch;
         if self.places.has_run(node) {
             return Err(run_twice(node));
         }
@@ -295,14 +304,14 @@ impl Nodes {
                 return Err(run_before(node, input));
             }
             held.check(pools)?;
-            batch.uses(held);
-            let Held {
+            batch.note_use(held);
+            let HeldSlot {
                 worker, mut slot, ..
             } = *held;
             if worker != launch.worker {
                 let here = self.room(&launch, pools)?;
                 let held = &mut self.held[here as usize];
-                batch.writes(held);
+                batch.note_write(held);
                 batch.migrations.push(Migration {
                     request,
                     from: (worker, slot),
@@ -318,18 +327,18 @@ impl Nodes {
         }
         let place = self.room(&launch, pools)?;
         let held = &mut self.held[place as usize];
-        batch.writes(held);
+        batch.note_write(held);
         let slot = held.slot;
         self.places.put(node, place);
         if self.places.left == 0 {
             // The request ends with this launch, so all its other nodes must be over by then.
-            self.held.iter_mut().for_each(|held| batch.uses(held));
+            self.held.iter_mut().for_each(|held| batch.note_use(held));
         }
         Ok(slot)
     }
 
     /// The index of a slot on the launch's worker that holds no state that is needed.
-    fn room(&mut self, launch: &Launch, pools: &mut Pools) -> Result<u32, String> {
+    fn room(&mut self, launch: &LaunchStamp, pools: &mut Pools) -> Result<u32, String> {
         match self
             .vacant
             .iter()
@@ -337,7 +346,7 @@ impl Nodes {
         {
             Some(found) => Ok(self.vacant.swap_remove(found)),
             None => {
-                self.held.push(Held::new(pools, launch)?);
+                self.held.push(HeldSlot::new(pools, launch)?);
                 Ok(self.held.len() as u32 - 1)
             }
         }
@@ -351,10 +360,8 @@ mod tests {
     #[test]
     fn a_pool_is_full_when_all_slots_are_taken() {
         let mut pools = Pools::new(vec![2, 0]);
-        let (first, second) = (
-            pools.take(WorkerId(0)).unwrap(),
-            pools.take(WorkerId(0)).unwrap(),
-        );
+        let first = pools.take(WorkerId(0)).unwrap();
+        let second = pools.take(WorkerId(0)).unwrap();
         assert_ne!(first, second);
         assert_eq!(
             pools.take(WorkerId(0)).unwrap_err(),

@@ -6,53 +6,55 @@
 
 use std::sync::Arc;
 
-use super::device::{Device, HostPlace, Row, Slot};
-use super::kept::Kept;
-use super::slots::{Chain, Gathering, Held, Launch, Nodes, Pools};
-use super::streams::{Member, Streams};
+use super::device::{BatchRow, Device, HostPlace, StateSlot};
+use super::outputs::KeptOutputs;
+use super::slots::{ChainSlots, Gathering, GraphSlots, HeldSlot, LaunchStamp, Pools};
+use super::streams::{GatheredNode, Streams};
 use crate::base::units::{CellId, NodeId, RequestId};
 use crate::core::backend::Output;
 use crate::core::task::NodeRef;
 use crate::core::workload::cell_graph::CellGraph;
 use crate::devices::network::Network;
 use crate::devices::network::operators::Operators;
-use crate::devices::shared;
+use crate::devices::task_checks;
 
+/// The states of all requests of a run.
 #[derive(Debug)]
-pub struct States {
+pub struct RequestStates {
     pub graphs: Arc<[CellGraph]>,
     pub network: Arc<Network>,
-    kept: Kept,
+    kept: KeptOutputs,
     pub pools: Pools,
-    requests: Vec<State>,
-    /// Slots of failed requests that still have queued work.
-    retiring: Vec<Held>,
-    /// Slots of requests that failed with a lost worker. Streams no longer wait for that worker, so the order of their
-    /// uses is unknown; they are kept until no task is in flight anywhere.
-    orphaned: Vec<Held>,
-    #[allow(clippy::vec_box)] // the boxes themselves are used again
-    spare: Vec<Box<Nodes>>,
+    requests: Vec<RequestSlots>,
+    /// The slots of failed requests that still have queued work.
+    retiring: Vec<HeldSlot>,
+    /// The slots of requests that failed with a lost worker. Streams no longer wait for that worker, so the order of their
+    /// uses is unknown. They are held until no task is in flight anywhere.
+    orphaned: Vec<HeldSlot>,
+    #[allow(clippy::vec_box)] // The boxes themselves are used again.
+    spare: Vec<Box<GraphSlots>>,
 }
 
+/// How far a request is, and the slots that it holds.
 #[derive(Debug)]
-enum State {
+enum RequestSlots {
     Fresh,
-    Chain(Chain),
-    Graph(Box<Nodes>),
+    Chain(ChainSlots),
+    Graph(Box<GraphSlots>),
     Done,
-    /// Why it has no output; taken when it is reported.
+    /// The reason of the failure, which is taken when it is reported.
     Failed(Option<Box<str>>),
 }
 
-impl States {
+impl RequestStates {
     pub fn new(
         graphs: Arc<[CellGraph]>,
         network: Arc<Network>,
-        kept: Kept,
+        kept: KeptOutputs,
         pools: Pools,
-    ) -> States {
-        let requests = graphs.iter().map(|_| State::Fresh).collect();
-        States {
+    ) -> RequestStates {
+        let requests = graphs.iter().map(|_| RequestSlots::Fresh).collect();
+        RequestStates {
             graphs,
             network,
             kept,
@@ -71,29 +73,27 @@ impl States {
         at: NodeRef,
         cell: CellId,
         batch: &mut Gathering,
-    ) -> Result<Member, Option<String>> {
-        let before = (
-            batch.inputs.len(),
-            batch.migrations.len(),
-            batch.vacated.len(),
-        );
-        let taken = self.take_or_not(at, cell, batch);
+    ) -> Result<GatheredNode, Option<String>> {
+        let inputs = batch.inputs.len();
+        let migrations = batch.migrations.len();
+        let vacated = batch.vacated.len();
+        let taken = self.take_or_leave(at, cell, batch);
         if taken.is_err() {
-            batch.inputs.truncate(before.0);
-            batch.migrations.truncate(before.1);
-            batch.vacated.truncate(before.2);
+            batch.inputs.truncate(inputs);
+            batch.migrations.truncate(migrations);
+            batch.vacated.truncate(vacated);
         }
         taken
     }
 
-    /// The same, but leaves what it has added before it fails.
-    fn take_or_not(
+    /// The same as [`RequestStates::take`], but what was added before a failure stays in the batch.
+    fn take_or_leave(
         &mut self,
         at: NodeRef,
         cell: CellId,
         batch: &mut Gathering,
-    ) -> Result<Member, Option<String>> {
-        let States {
+    ) -> Result<GatheredNode, Option<String>> {
+        let RequestStates {
             graphs,
             network,
             kept,
@@ -102,42 +102,40 @@ impl States {
             spare,
             ..
         } = self;
-        let (graph, state) = (
-            &graphs[at.request.index()],
-            &mut requests[at.request.index()],
-        );
-        if matches!(state, State::Done | State::Failed(_)) {
+        let graph = &graphs[at.request.index()];
+        let state = &mut requests[at.request.index()];
+        if matches!(state, RequestSlots::Done | RequestSlots::Failed(_)) {
             return Err(None);
         }
         // The operand of an operator is gathered anew for each node, even if the same operator follows.
         let last = match network.operators() {
             Some(operators) if operators.network().cell_at(at.node) == Some(cell) => at.node.0,
             _ => {
-                shared::node_of_cell(graph, at.node, cell, network)?
+                task_checks::node_of_cell(graph, at.node, cell, network)?
                     .run_end
                     .0
             }
         };
-        if let State::Fresh = state {
+        if let RequestSlots::Fresh = state {
             *state = match graph {
                 CellGraph::Chains(_) => {
                     let tokens = network.operators().map_or(0, |_| Operators::tokens(graph));
-                    State::Chain(Chain::new(tokens))
+                    RequestSlots::Chain(ChainSlots::new(tokens))
                 }
                 CellGraph::Graph(graph) => {
                     let mut nodes = spare.pop().unwrap_or_default();
                     nodes.begin(graph);
-                    State::Graph(nodes)
+                    RequestSlots::Graph(nodes)
                 }
             };
         }
         let (state, tokens, ends) = match (state, graph) {
-            (State::Chain(chain), _) => (
+            (RequestSlots::Chain(chain), _) => (
                 chain.take(at, pools, batch)?,
                 chain.tokens,
                 u64::from(last) + 1 == graph.nodes(),
             ),
-            (State::Graph(nodes), CellGraph::Graph(graph)) => (
+            (RequestSlots::Graph(nodes), CellGraph::Graph(graph)) => (
                 nodes.take(graph, at, pools, batch)?,
                 0,
                 nodes.places.left == 0,
@@ -148,8 +146,9 @@ impl States {
             request,
             node: NodeId(node),
         } = at;
-        let (words, inputs_end) = (kept.words(request), batch.inputs.len() as u32);
-        batch.rows.push(Row {
+        let words = kept.words(request);
+        let inputs_end = batch.inputs.len() as u32;
+        batch.rows.push(BatchRow {
             request,
             node,
             last,
@@ -158,7 +157,7 @@ impl States {
             tokens,
             inputs_end,
         });
-        Ok(Member {
+        Ok(GatheredNode {
             request,
             node,
             last,
@@ -167,13 +166,13 @@ impl States {
     }
 
     /// Whether a node is the next of a chain.
-    pub fn goes_on(&self, at: NodeRef) -> bool {
-        matches!(&self.requests[at.request.index()], State::Chain(chain) if chain.done == at.node.0)
+    pub fn is_next_of_chain(&self, at: NodeRef) -> bool {
+        matches!(&self.requests[at.request.index()], RequestSlots::Chain(chain) if chain.done == at.node.0)
     }
 
-    /// A row has continued to this node without a gather.
-    pub fn advance(&mut self, at: NodeRef, launch: &Launch) {
-        if let State::Chain(chain) = &mut self.requests[at.request.index()] {
+    /// Notes that a row has continued to this node without a gather.
+    pub fn advance(&mut self, at: NodeRef, launch: &LaunchStamp) {
+        if let RequestSlots::Chain(chain) = &mut self.requests[at.request.index()] {
             chain.advance(at.node, launch);
         }
     }
@@ -181,26 +180,26 @@ impl States {
     /// Frees the states that are no longer needed after the queued launch, for later nodes of their requests.
     pub fn vacate(&mut self, batch: &mut Gathering) {
         for (request, place) in batch.vacated.drain(..) {
-            if let State::Graph(nodes) = &mut self.requests[request.index()] {
+            if let RequestSlots::Graph(nodes) = &mut self.requests[request.index()] {
                 nodes.vacant.push(place);
             }
         }
     }
 
     /// The slot of a row's last state and its place on the host, if that state is kept.
-    pub fn wanted(&self, row: &Member) -> Option<(Slot, HostPlace)> {
-        let (graph, state) = (
-            &self.graphs[row.request.index()],
-            &self.requests[row.request.index()],
-        );
+    pub fn kept_state(&self, row: &GatheredNode) -> Option<(StateSlot, HostPlace)> {
+        let graph = &self.graphs[row.request.index()];
+        let state = &self.requests[row.request.index()];
         let slot = match (state, graph) {
-            (State::Chain(chain), _) if row.has_ended() || self.network.operators().is_some() => {
+            (RequestSlots::Chain(chain), _)
+                if row.has_ended() || self.network.operators().is_some() =>
+            {
                 chain.current().slot
             }
-            (State::Graph(nodes), CellGraph::Graph(graph))
+            (RequestSlots::Graph(nodes), CellGraph::Graph(graph))
                 if graph.successors(row.node).is_empty() =>
             {
-                nodes.held[nodes.places.of(row.node) as usize].slot
+                nodes.held[nodes.places.place(row.node) as usize].slot
             }
             _ => return None,
         };
@@ -212,35 +211,35 @@ impl States {
     /// Ends a request whose last task is done.
     pub fn finish(&mut self, request: RequestId, device: &mut impl Device) {
         let before = self.retiring.len();
-        self.end(request, State::Done);
+        self.end(request, RequestSlots::Done);
         let mut non_finite = false;
         for held in self.retiring.drain(before..) {
             non_finite |= held.give_back(&mut self.pools, device);
         }
         if non_finite {
             let reason = "non-finite numbers in a state of the request";
-            self.requests[request.index()] = State::Failed(Some(reason.into()));
+            self.requests[request.index()] = RequestSlots::Failed(Some(reason.into()));
         }
     }
 
     /// Makes a request fail, unless it has ended.
     pub fn fail(&mut self, request: RequestId, reason: String) {
-        self.end(request, State::Failed(Some(reason.into())));
+        self.end(request, RequestSlots::Failed(Some(reason.into())));
     }
 
     /// Ends a request, unless it has ended; its slots retire.
-    fn end(&mut self, request: RequestId, ended: State) {
+    fn end(&mut self, request: RequestId, ended: RequestSlots) {
         let state = &mut self.requests[request.index()];
-        if matches!(state, State::Done | State::Failed(_)) {
+        if matches!(state, RequestSlots::Done | RequestSlots::Failed(_)) {
             return;
         }
         match std::mem::replace(state, ended) {
-            State::Chain(chain) => self.retiring.extend(chain.held),
-            State::Graph(mut nodes) => {
+            RequestSlots::Chain(chain) => self.retiring.extend(chain.held),
+            RequestSlots::Graph(mut nodes) => {
                 self.retiring.append(&mut nodes.held);
                 self.spare.push(nodes);
             }
-            State::Fresh | State::Done | State::Failed(_) => {}
+            RequestSlots::Fresh | RequestSlots::Done | RequestSlots::Failed(_) => {}
         }
     }
 
@@ -248,13 +247,13 @@ impl States {
     pub fn expect_done(&mut self, request: RequestId) {
         let nodes = self.graphs[request.index()].nodes();
         let left = match &self.requests[request.index()] {
-            State::Fresh => nodes,
-            State::Chain(chain) => nodes - u64::from(chain.done),
-            State::Graph(graph) => u64::from(graph.places.left),
-            State::Done | State::Failed(_) => 0,
+            RequestSlots::Fresh => nodes,
+            RequestSlots::Chain(chain) => nodes - u64::from(chain.done),
+            RequestSlots::Graph(graph) => u64::from(graph.places.left),
+            RequestSlots::Done | RequestSlots::Failed(_) => 0,
         };
         if left > 0 {
-            self.fail(request, shared::left_over(left, nodes));
+            self.fail(request, task_checks::left_over(left, nodes));
         }
     }
 
@@ -268,14 +267,16 @@ impl States {
         let pools = &mut self.pools;
         let orphaned = &mut self.orphaned;
         self.retiring.retain(|held| {
-            let over = streams.is_over(held.used);
-            match over {
-                // A use on a lost stream counts as over, which says nothing about the uses before it.
-                true if streams.is_lost(held.used.stream) => orphaned.push(*held),
-                true => drop(held.give_back(pools, device)),
-                false => {}
+            if !streams.is_over(held.used) {
+                return true;
             }
-            !over
+            // A use on a lost stream counts as over, which says nothing about the uses before it.
+            if streams.is_lost(held.used.stream) {
+                orphaned.push(*held);
+            } else {
+                held.give_back(pools, device);
+            }
+            false
         });
         if !self.orphaned.is_empty() && !streams.are_busy() {
             for held in self.orphaned.drain(..) {
@@ -287,7 +288,7 @@ impl States {
     /// Why a request failed; reported once.
     pub fn failure(&mut self, request: RequestId) -> Option<String> {
         match &mut self.requests[request.index()] {
-            State::Failed(reason) => reason.take().map(String::from),
+            RequestSlots::Failed(reason) => reason.take().map(String::from),
             _ => None,
         }
     }
@@ -295,7 +296,7 @@ impl States {
     /// The output of a request that is kept and done.
     pub fn output(&self, request: RequestId, device: &impl Device) -> Option<Output> {
         match self.requests[request.index()] {
-            State::Done => self
+            RequestSlots::Done => self
                 .kept
                 .output(request, &self.graphs[request.index()], device),
             _ => None,

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use smallvec::SmallVec;
 
-use super::device::{Device, Event, Fault, Shape, Stream};
+use super::device::{BatchShape, Device, DeviceFault, DeviceStream, Event};
 use crate::base::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
 use crate::core::task::{MemberList, NodeRef};
 
@@ -26,125 +26,174 @@ pub struct Use {
     pub signal: u64,
 }
 
+/// What a task's completion means for requests.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct TaskOutcome {
+    /// The requests that end with the task.
     pub ends: Vec<RequestId>,
-    /// The requests whose states it copies from other workers, and from which.
+    /// The requests whose states the task copies from other workers, and from which.
     pub migrated: Vec<(WorkerId, RequestId)>,
 }
 
+/// A task whose work is queued on a stream.
 #[derive(Debug)]
 pub struct InFlight {
     pub task: TaskId,
     pub submitted: Nanos,
-    /// The stream's signal when it is done.
+    /// The count of the stream's signal from which on the task is done.
     pub signal: u64,
     pub members: MemberList,
-    pub outcome: Outcome,
-    /// Uses by other streams for which it waits, and when the last of these was over.
+    pub outcome: TaskOutcome,
+    /// The uses by other streams for which the task waits.
     behind: SmallVec<[Use; 2]>,
+    /// When the last of these uses was over.
     cleared: Nanos,
 }
 
 impl InFlight {
-    /// `before`: the finish of the stream's task before.
+    pub fn new(
+        task: TaskId,
+        submitted: Nanos,
+        members: MemberList,
+        outcome: TaskOutcome,
+    ) -> InFlight {
+        InFlight {
+            task,
+            submitted,
+            signal: 0,
+            members,
+            outcome,
+            behind: SmallVec::new(),
+            cleared: Nanos::ZERO,
+        }
+    }
+
+    /// When the task began to run. `before` is the finish of the task before it on the stream.
     fn start(&self, before: Nanos) -> Nanos {
         self.submitted.max(before).max(self.cleared)
     }
 }
 
+/// An open stream and the tasks in flight on it.
 #[derive(Debug, Default)]
-struct Queue {
-    stream: Stream,
-    /// The signal after all that is queued.
-    queued: u64,
+struct OpenStream {
+    stream: DeviceStream,
+    /// The count that the signal will reach after all queued work.
+    last_signal: u64,
     /// The signal's present count.
     done: u64,
+    /// When the last finished task finished.
     finish: Nanos,
     in_flight: VecDeque<InFlight>,
     /// Whether another stream has ever waited for it.
     awaited: bool,
-    /// Its events, each with the count of the signal before it.
+    /// The recorded events, each with the count of the signal before it.
     events: VecDeque<(u64, Event)>,
-    /// For each other stream the count that this one waits for.
+    /// The signal's count on each other stream for which this stream waits at most.
     behind: Vec<u64>,
     /// The uses for which the task that is being queued waits.
     waits: SmallVec<[Use; 2]>,
-    rows: Vec<Rows>,
+    /// The rows of each cell type.
+    rows: Vec<GatheredRows>,
 }
 
-/// The count of a lost worker's signals: nothing more is waited for.
+/// The count of the signals of a lost worker, for which nothing waits any more.
 const LOST: u64 = u64::MAX;
 
-impl Queue {
+impl OpenStream {
     fn is_lost(&self) -> bool {
         self.done == LOST
+    }
+
+    /// Whether the first task in flight is done, and so are those for which it waited.
+    fn has_completed(&self) -> bool {
+        self.in_flight
+            .front()
+            .is_some_and(|first| first.signal <= self.done && first.behind.is_empty())
+    }
+
+    /// The task that runs, and since when.
+    fn running_task(&self) -> Option<(TaskId, Nanos)> {
+        let first = self.in_flight.front()?;
+        if first.behind.is_empty() && first.signal > self.done {
+            Some((first.task, first.start(self.finish)))
+        } else {
+            None
+        }
     }
 }
 
 #[derive(Debug, Default)]
 pub struct Streams {
-    queues: Vec<Queue>,
-    index: BTreeMap<Stream, StreamKey>,
-    spare: Vec<Outcome>,
+    list: Vec<OpenStream>,
+    index: BTreeMap<DeviceStream, StreamKey>,
+    /// The outcomes of finished tasks, kept for their memory.
+    spare: Vec<TaskOutcome>,
 }
 
 impl Streams {
-    pub fn open(&mut self, stream: Stream) -> StreamKey {
+    /// Opens a stream, unless it is open.
+    pub fn open(&mut self, stream: DeviceStream) -> StreamKey {
         *self.index.entry(stream).or_insert_with(|| {
-            self.queues.push(Queue {
+            self.list.push(OpenStream {
                 stream,
-                ..Queue::default()
+                ..OpenStream::default()
             });
-            StreamKey(self.queues.len() - 1)
+            StreamKey(self.list.len() - 1)
         })
     }
 
-    pub fn stream(&self, id: StreamKey) -> Stream {
-        self.queues[id.0].stream
+    pub fn stream(&self, id: StreamKey) -> DeviceStream {
+        self.list[id.0].stream
     }
 
-    /// The use by the work that is queued up to the next signal.
+    /// The use of a slot by work that is queued now: it is over with the next signal.
     pub fn next_use(&self, id: StreamKey) -> Use {
         Use {
             stream: id,
-            signal: self.queues[id.0].queued + 1,
+            signal: self.list[id.0].last_signal + 1,
         }
     }
 
-    /// Queued work will increment the stream's signal.
-    pub fn counted(&mut self, id: StreamKey) {
-        self.queues[id.0].queued += 1;
+    /// Notes that work was queued which will increment the stream's signal.
+    pub fn count_signal(&mut self, id: StreamKey) {
+        self.list[id.0].last_signal += 1;
     }
 
+    /// Whether the work of a use is done.
     pub fn is_over(&self, used: Use) -> bool {
-        used.signal <= self.queues[used.stream.0].done
+        used.signal <= self.list[used.stream.0].done
     }
 
+    /// Whether the stream's worker is lost.
     pub fn is_lost(&self, id: StreamKey) -> bool {
-        self.queues[id.0].is_lost()
+        self.list[id.0].is_lost()
     }
 
-    pub fn rows(&mut self, id: StreamKey, cell: CellId) -> &mut Rows {
-        let rows = &mut self.queues[id.0].rows;
+    /// The rows of a cell type on a stream.
+    pub fn rows(&mut self, id: StreamKey, cell: CellId) -> &mut GatheredRows {
+        let rows = &mut self.list[id.0].rows;
         if rows.len() <= cell.index() {
-            rows.resize_with(cell.index() + 1, Rows::default);
+            rows.resize_with(cell.index() + 1, GatheredRows::default);
         }
         &mut rows[cell.index()]
     }
 
     pub fn clear_rows(&mut self, id: StreamKey) {
-        self.queues[id.0].rows.iter_mut().for_each(Rows::clear);
+        self.list[id.0]
+            .rows
+            .iter_mut()
+            .for_each(GatheredRows::clear);
     }
 
     /// Makes a stream wait for a use by another stream, unless it waits for it already.
-    pub fn order(
+    pub fn wait_for(
         &mut self,
         id: StreamKey,
         used: Use,
         device: &mut impl Device,
-    ) -> Result<(), Fault> {
-        let known = self.queues[id.0]
+    ) -> Result<(), DeviceFault> {
+        let known = self.list[id.0]
             .behind
             .get(used.stream.0)
             .copied()
@@ -152,12 +201,12 @@ impl Streams {
         if used.stream == id || self.is_over(used) || used.signal <= known {
             return Ok(());
         }
-        let other = &mut self.queues[used.stream.0];
+        let other = &mut self.list[used.stream.0];
         other.awaited = true;
         let (count, event) = match other.events.iter().find(|(count, _)| *count >= used.signal) {
             Some(found) => *found,
             None => {
-                let new = (other.queued, device.record(other.stream)?);
+                let new = (other.last_signal, device.record(other.stream)?);
                 other.events.push_back(new);
                 new
             }
@@ -171,12 +220,12 @@ impl Streams {
             .map_or(used.signal, |in_flight| in_flight.signal);
         let stream = self.stream(id);
         device.wait(stream, event)?;
-        let queue = &mut self.queues[id.0];
-        if queue.behind.len() <= used.stream.0 {
-            queue.behind.resize(used.stream.0 + 1, 0);
+        let open = &mut self.list[id.0];
+        if open.behind.len() <= used.stream.0 {
+            open.behind.resize(used.stream.0 + 1, 0);
         }
-        queue.behind[used.stream.0] = count;
-        queue.waits.push(Use {
+        open.behind[used.stream.0] = count;
+        open.waits.push(Use {
             stream: used.stream,
             signal,
         });
@@ -184,91 +233,76 @@ impl Streams {
     }
 
     /// Records an event after a stream's last task, if others have ever waited for this stream.
-    pub fn record(&mut self, id: StreamKey, device: &mut impl Device) -> Result<(), Fault> {
-        let queue = &mut self.queues[id.0];
-        if queue.awaited {
-            let event = device.record(queue.stream)?;
-            queue.events.push_back((queue.queued, event));
+    pub fn record(&mut self, id: StreamKey, device: &mut impl Device) -> Result<(), DeviceFault> {
+        let open = &mut self.list[id.0];
+        if open.awaited {
+            let event = device.record(open.stream)?;
+            open.events.push_back((open.last_signal, event));
         }
         Ok(())
     }
 
-    pub fn begin(&mut self, task: TaskId, submitted: Nanos, members: MemberList) -> InFlight {
-        let outcome = self.spare.pop().unwrap_or_default();
-        InFlight {
-            task,
-            submitted,
-            signal: 0,
-            members,
-            outcome,
-            behind: SmallVec::new(),
-            cleared: Nanos::ZERO,
-        }
+    /// An empty outcome, in the memory of an earlier one.
+    pub fn new_outcome(&mut self) -> TaskOutcome {
+        self.spare.pop().unwrap_or_default()
     }
 
+    /// Adds a task, all of whose work is queued.
     pub fn push(&mut self, id: StreamKey, mut in_flight: InFlight) {
-        let queue = &mut self.queues[id.0];
-        in_flight.signal = queue.queued;
-        in_flight.behind = std::mem::take(&mut queue.waits);
-        queue.in_flight.push_back(in_flight);
+        let open = &mut self.list[id.0];
+        in_flight.signal = open.last_signal;
+        in_flight.behind = std::mem::take(&mut open.waits);
+        open.in_flight.push_back(in_flight);
     }
 
-    /// Adds a task for a lost worker. Nothing of it is queued; it ends after the tasks before it.
+    /// Adds a task for a lost worker. None of its work is queued; it ends after the tasks before it.
     pub fn push_lost(&mut self, id: StreamKey, in_flight: InFlight) {
         self.push(id, in_flight);
-        self.queues[id.0].done = LOST;
+        self.list[id.0].done = LOST;
     }
 
-    pub fn recycle(&mut self, mut outcome: Outcome) {
+    /// Takes back an outcome, for its memory.
+    pub fn recycle(&mut self, mut outcome: TaskOutcome) {
         outcome.ends.clear();
         outcome.migrated.clear();
         self.spare.push(outcome);
     }
 
     /// Reads the signals. Returns whether a task has finished.
-    pub fn look(&mut self, device: &impl Device) -> bool {
+    pub fn read_signals(&mut self, device: &impl Device) -> bool {
         let mut completed = false;
-        for queue in &mut self.queues {
-            let Some(first) = queue.in_flight.front() else {
+        for open in &mut self.list {
+            let Some(first) = open.in_flight.front() else {
                 continue;
             };
-            if !queue.is_lost() {
-                queue.done = device.signalled(queue.stream);
+            if !open.is_lost() {
+                open.done = device.signalled(open.stream);
             }
-            completed |= first.signal <= queue.done;
-            while queue
+            completed |= first.signal <= open.done;
+            while open
                 .events
                 .front()
-                .is_some_and(|(count, _)| *count <= queue.done)
+                .is_some_and(|(count, _)| *count <= open.done)
             {
-                queue.events.pop_front();
+                open.events.pop_front();
             }
         }
         completed
     }
 
-    /// Takes one finished task with its start. A task that waited for others comes after them.
+    /// Removes one finished task and returns it with its start. A task that waited for others comes after them.
     pub fn complete(&mut self, now: Nanos) -> Option<(InFlight, Nanos)> {
-        let completed = |queue: &Queue| {
-            queue
-                .in_flight
-                .front()
-                .is_some_and(|first| first.signal <= queue.done && first.behind.is_empty())
-        };
-        let id = self.queues.iter().position(completed)?;
-        let queue = &mut self.queues[id];
-        let in_flight = queue.in_flight.pop_front()?;
-        let start = in_flight.start(queue.finish);
-        queue.finish = now;
-        if queue.awaited {
-            let is_over = |used: &mut Use| used.stream.0 == id && used.signal <= in_flight.signal;
-            for other in self
-                .queues
-                .iter_mut()
-                .flat_map(|queue| &mut queue.in_flight)
-            {
+        let id = self.list.iter().position(OpenStream::has_completed)?;
+        let open = &mut self.list[id];
+        let in_flight = open.in_flight.pop_front()?;
+        let start = in_flight.start(open.finish);
+        open.finish = now;
+        if open.awaited {
+            for other in self.list.iter_mut().flat_map(|open| &mut open.in_flight) {
                 let waited = other.behind.len();
-                other.behind.retain(|used| !is_over(used));
+                other
+                    .behind
+                    .retain(|used| used.stream.0 != id || used.signal > in_flight.signal);
                 if other.behind.len() < waited {
                     other.cleared = now;
                 }
@@ -277,35 +311,30 @@ impl Streams {
         Some((in_flight, start))
     }
 
+    /// Whether a task is in flight on any stream.
     pub fn are_busy(&self) -> bool {
-        self.queues.iter().any(|queue| !queue.in_flight.is_empty())
+        self.list.iter().any(|open| !open.in_flight.is_empty())
     }
 
+    /// Whether a task is in flight on a worker.
     pub fn is_busy(&self, worker: WorkerId) -> bool {
-        self.of(worker).any(|queue| !queue.in_flight.is_empty())
+        self.of_worker(worker)
+            .any(|open| !open.in_flight.is_empty())
     }
 
     /// The task of a worker that has run longest, and since when.
-    pub fn oldest(&self, worker: WorkerId) -> Option<(TaskId, Nanos)> {
-        let running = |queue: &Queue| {
-            let first = queue
-                .in_flight
-                .front()
-                .filter(|first| first.behind.is_empty() && first.signal > queue.done)?;
-            Some((first.task, first.start(queue.finish)))
-        };
-        self.of(worker)
-            .filter_map(running)
+    pub fn oldest_task(&self, worker: WorkerId) -> Option<(TaskId, Nanos)> {
+        self.of_worker(worker)
+            .filter_map(OpenStream::running_task)
             .min_by_key(|(_, since)| *since)
     }
 
     /// Whether a finished task copied states from a worker.
-    pub fn took_from(&self, worker: WorkerId) -> bool {
-        let finished = self.queues.iter().flat_map(|queue| {
-            queue
-                .in_flight
+    pub fn have_copied_from(&self, worker: WorkerId) -> bool {
+        let finished = self.list.iter().flat_map(|open| {
+            open.in_flight
                 .iter()
-                .take_while(|in_flight| in_flight.signal <= queue.done)
+                .take_while(|in_flight| in_flight.signal <= open.done)
         });
         finished
             .flat_map(|in_flight| &in_flight.outcome.migrated)
@@ -316,9 +345,9 @@ impl Streams {
     /// states were being copied from it.
     pub fn lose(&mut self, worker: WorkerId) -> Vec<RequestId> {
         let mut requests = Vec::new();
-        for queue in &mut self.queues {
-            for in_flight in &queue.in_flight {
-                if queue.stream.worker == worker {
+        for open in &mut self.list {
+            for in_flight in &open.in_flight {
+                if open.stream.worker == worker {
                     requests.extend(in_flight.members.requests());
                 }
                 let from_it = in_flight
@@ -328,31 +357,32 @@ impl Streams {
                     .filter(|(from, _)| *from == worker);
                 requests.extend(from_it.map(|(_, request)| *request));
             }
-            if queue.stream.worker == worker {
-                queue.done = LOST;
-                queue.rows.iter_mut().for_each(Rows::clear);
+            if open.stream.worker == worker {
+                open.done = LOST;
+                open.rows.iter_mut().for_each(GatheredRows::clear);
             }
         }
         requests
     }
 
-    fn of(&self, worker: WorkerId) -> impl Iterator<Item = &Queue> {
-        self.queues
+    fn of_worker(&self, worker: WorkerId) -> impl Iterator<Item = &OpenStream> {
+        self.list
             .iter()
-            .filter(move |queue| queue.stream.worker == worker)
+            .filter(move |open| open.stream.worker == worker)
     }
 }
 
 /// The rows of a cell type's last gather on a stream.
 #[derive(Debug, Default)]
-pub struct Rows {
-    /// That of the launches; `None` before the gather.
-    pub shape: Option<Shape>,
-    pub members: Vec<Member>,
+pub struct GatheredRows {
+    /// The shape of the launches over these rows, or `None` before the gather.
+    pub shape: Option<BatchShape>,
+    pub members: Vec<GatheredNode>,
 }
 
+/// A row of a gather, with the node that was queued last in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Member {
+pub struct GatheredNode {
     pub request: RequestId,
     pub node: u32,
     /// The last node that the row can run.
@@ -361,12 +391,17 @@ pub struct Member {
     pub ends: bool,
 }
 
-impl Member {
+impl GatheredNode {
     pub fn at(&self) -> NodeRef {
         NodeRef {
             request: self.request,
             node: NodeId(self.node),
         }
+    }
+
+    /// Whether this node is the next that the row can run.
+    fn is_before(&self, at: &NodeRef) -> bool {
+        self.request == at.request && at.node.0 == self.node + 1 && at.node.0 <= self.last
     }
 
     /// Whether the request ends with the node that was queued last.
@@ -375,23 +410,25 @@ impl Member {
     }
 }
 
-impl Rows {
+impl GatheredRows {
     pub fn clear(&mut self) {
         self.shape = None;
         self.members.clear();
     }
 
     /// Whether these nodes are the next of all rows, in this order.
-    pub fn go_on_with(&self, nodes: &[NodeRef]) -> bool {
-        let next = |(row, at): (&Member, &NodeRef)| {
-            row.request == at.request && at.node.0 == row.node + 1 && at.node.0 <= row.last
-        };
+    pub fn continue_with(&self, nodes: &[NodeRef]) -> bool {
         !nodes.is_empty()
             && self.members.len() == nodes.len()
-            && self.members.iter().zip(nodes).all(next)
+            && self
+                .members
+                .iter()
+                .zip(nodes)
+                .all(|(row, at)| row.is_before(at))
     }
 
-    pub fn go_on(&mut self) {
+    /// Continues every row with its next node.
+    pub fn advance(&mut self) {
         self.members.iter_mut().for_each(|row| row.node += 1);
     }
 }

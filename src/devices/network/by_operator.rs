@@ -12,22 +12,25 @@ use rten_simd::ops::{FloatOps, NumOps};
 use super::cells::Affine;
 use super::cells::gated::CHILDREN;
 use super::elementwise::{Formula, apply, one_and_exp_of_negative, tanh_fraction};
-pub use super::product::Rows as Left;
+pub use super::product::MatrixRows as Left;
 use super::weights::Weights;
-use super::{Cell, Spec};
+use super::{NetworkCell, Spec};
 use crate::base::error::{Error, Result};
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::catalogue::{Catalogue, OperatorList};
 use crate::core::workload::operator::{OperandSource, Operator, OperatorKind, RowRule};
 
+/// The cells of a network as programs of operators, with the weights that they use.
 #[derive(Debug)]
-pub struct ByOperator {
+pub struct OperatorPrograms {
     /// The width of a hidden state.
     pub hidden: usize,
-    operators: Vec<Program>,
-    kernels: Vec<Program>,
+    /// The program of each cell type, with biases in their products.
+    operators: Vec<CellProgram>,
+    /// The same with a bias as an operator of its own.
+    kernels: Vec<CellProgram>,
     products: Vec<Stacked>,
-    /// The vectors of words, table after table.
+    /// The embeddings, table after table.
     pub vectors: Vec<f32>,
     embedding: usize,
     vocabulary: u32,
@@ -35,39 +38,43 @@ pub struct ByOperator {
 
 /// A cell's operators, in the order of its list.
 #[derive(Debug)]
-pub struct Program {
+pub struct CellProgram {
     pub operators: Vec<Op>,
     /// The operators that give h, c and the word of the new state.
     pub state: [Option<u16>; 3],
 }
 
+/// An operator of a cell, ready to run.
 #[derive(Debug)]
 pub struct Op {
     pub rows: RowRule,
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<OperatorInput>,
     /// The numbers of a row of the output.
     pub width: usize,
-    /// Those of a left row of a product.
+    /// The numbers of a left row, if the operator is a product.
     pub inner: usize,
-    pub action: Action,
-    /// Operators before it that run once, and those that run for each input cell.
+    pub action: OperatorAction,
+    /// The number of operators before this one that run once, and of those that run for each input cell.
     before: [u32; 2],
 }
 
+/// An input of an operator.
 #[derive(Clone, Copy, Debug)]
-pub struct Input {
-    pub from: From,
-    /// Where a row of the input begins in a row of its source, and how much further for each copy.
+pub struct OperatorInput {
+    pub from: InputOrigin,
+    /// The beginning of a row of the input in a row of its source.
     pub column: usize,
+    /// The distance of this beginning from copy to copy.
     pub step: usize,
     pub width: usize,
-    /// Missing rows are zeros.
+    /// The smallest number of rows. Missing rows are zeros.
     pub least: usize,
 }
 
+/// The source of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
-    /// The vector of the node's word.
+pub enum InputOrigin {
+    /// The embedding of the node's word.
     Word,
     /// A part of the input cells' states: h, c or the word.
     State(usize),
@@ -75,58 +82,62 @@ pub enum From {
     Operator(u16),
 }
 
+/// What an operator computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// With its bias, or without it.
+pub enum OperatorAction {
+    /// A product by its index, and whether its bias is added.
     Product(usize, bool),
+    /// The addition of a product's bias.
     Bias(usize),
     Sigmoid,
     Tanh,
-    /// Of a sigmoid, by a tanh or by plain numbers.
+    /// The product of a sigmoid and a tanh, or of a sigmoid and plain numbers.
     Times,
     Sum,
     Copy,
-    /// The vector of a word that the decoder has written.
+    /// The embedding of a word that the decoder has written.
     Lookup,
+    /// The word with the largest score.
     Largest,
 }
 
-/// The products of the cells that a list of operators calls by one name: their results stand side by side.
+/// The products that a list of operators calls by one name. Their results are side by side.
 #[derive(Debug)]
 struct Stacked {
     products: Vec<Arc<Affine>>,
-    /// Empty if the cell has no bias here.
+    /// The biases of all products, or nothing if the cell has no bias here.
     bias: Vec<f32>,
 }
 
-/// Rows for an operator: `each` of them for a row of the output.
+/// The rows that an operator reads from one input.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
     pub data: &'a [f32],
+    /// The distance of two rows in `data`.
     pub stride: usize,
+    /// The number of rows for each row of the output.
     pub each: usize,
 }
 
-impl ByOperator {
-    /// With the weights of the model's cells. Fails for cells without operators, or with other ones than their lists.
-    pub fn new(model: &Model, spec: &Spec, cells: &[Arc<dyn Cell>]) -> Result<ByOperator> {
+impl OperatorPrograms {
+    /// Makes the programs with the weights of the model's cells. Fails if the cells have no operators.
+    pub fn new(
+        model: &Model,
+        spec: &Spec,
+        cells: &[Arc<dyn NetworkCell>],
+    ) -> Result<OperatorPrograms> {
         let mut products: Vec<Stacked> = Vec::new();
         for cell in cells {
-            let is_new = |own: &&Arc<Affine>| {
-                products
-                    .iter()
-                    .all(|known| known.products[0].name != own.name)
-            };
-            let own: Vec<_> = cell.affines().into_iter().filter(is_new).cloned().collect();
-            products.extend(own.chunk_by(|a, b| a.name == b.name).map(|own| {
-                Stacked {
-                    products: own.to_vec(),
-                    bias: own
-                        .iter()
-                        .flat_map(|affine| affine.bias.iter().copied())
-                        .collect(),
+            // Cells that share their weights have products of the same names.
+            let mut own: Vec<Arc<Affine>> = Vec::new();
+            for affine in cell.affines() {
+                if products.iter().all(|known| !known.is_named(affine.name)) {
+                    own.push(Arc::clone(affine));
                 }
-            }));
+            }
+            for group in own.chunk_by(|a, b| a.name == b.name) {
+                products.push(Stacked::new(group));
+            }
         }
         if products.is_empty() {
             return Err(Error::input(format!(
@@ -141,20 +152,16 @@ impl ByOperator {
         } else {
             0
         };
-        let programs = |lists: &[OperatorList]| {
-            lists
-                .iter()
-                .map(|list| Program::new(list, &products, spec, least))
-                .collect()
-        };
-        let (operators, kernels) = (programs(&catalogue.operators), programs(&catalogue.kernels));
+        let operators = programs(&catalogue.operators, &products, spec, least);
+        let kernels = programs(&catalogue.kernels, &products, spec, least);
         let weights = Weights::open(model, spec)?;
         let mut vectors = weights.take("embedding.weight");
         if *model == Model::Seq2Seq {
             vectors.extend(weights.take("decoder.embedding"));
         }
-        let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
-        Ok(ByOperator {
+        let hidden = spec.hidden as usize;
+        let embedding = spec.embedding as usize;
+        Ok(OperatorPrograms {
             hidden,
             operators,
             kernels,
@@ -165,8 +172,8 @@ impl ByOperator {
         })
     }
 
-    /// By cell type; with `kernels`, a bias is apart from its product.
-    pub fn programs(&self, kernels: bool) -> &[Program] {
+    /// The program of each cell type. With `kernels`, a bias is an operator of its own.
+    pub fn programs(&self, kernels: bool) -> &[CellProgram] {
         if kernels {
             &self.kernels
         } else {
@@ -174,21 +181,22 @@ impl ByOperator {
         }
     }
 
-    /// Where a word's vector begins.
+    /// The beginning of a word's embedding.
     pub fn vector(&self, word: u32) -> usize {
         word as usize * self.embedding
     }
 
     /// Writes `rows` rows of a launch's product to `out`.
     pub fn multiply(&self, op: &Op, left: Left<'_>, out: &mut [f32], memory: &mut Vec<f32>) {
-        let Action::Product(place, with_bias) = op.action else {
+        let OperatorAction::Product(place, with_bias) = op.action else {
             return;
         };
         let Stacked { products, bias } = &self.products[place];
         let mut begin = 0;
         for affine in products {
             for panel in &affine.product.panels {
-                let (units, wide) = (panel.units(), panel.units().len());
+                let units = panel.units();
+                let wide = panel.units().len();
                 let sums = panel
                     .multiply(left, memory)
                     .chunks_exact(affine.gates * wide);
@@ -207,32 +215,33 @@ impl ByOperator {
         }
     }
 
-    /// Runs any other operator on rows of equal numbers of inputs.
+    /// Runs any other operator. All rows of the output have the same number of input rows.
     pub fn run(&self, op: &Op, operands: &[Operand<'_>], out: &mut [f32]) {
         let width = op.inputs.first().map_or(0, |input| input.width);
+        // The input rows of a row of the output, from the only rows of each input.
         let row = |number: usize, row: usize| {
             let Operand { data, stride, .. } = operands[number];
             &data[row * stride..][..op.inputs[number].width]
         };
         for (place, out) in out.chunks_exact_mut(op.width).enumerate() {
             match op.action {
-                Action::Sigmoid => apply(Reciprocal, [row(0, place)], [out]),
-                Action::Tanh => {
+                OperatorAction::Sigmoid => apply(Reciprocal, [row(0, place)], [out]),
+                OperatorAction::Tanh => {
                     let (above, below) = out.split_at_mut(width);
                     apply(Fraction, [row(0, place)], [above, below]);
                 }
-                Action::Times if op.inputs[1].width == op.width => {
-                    apply(Times, [row(0, place), row(1, place)], [out])
+                OperatorAction::Times if op.inputs[1].width == op.width => {
+                    apply(GateTimes, [row(0, place), row(1, place)], [out])
                 }
-                Action::Times => {
+                OperatorAction::Times => {
                     let (above, below) = row(1, place).split_at(op.width);
                     apply(TimesTanh, [row(0, place), above, below], [out]);
                 }
-                Action::Bias(product) => {
+                OperatorAction::Bias(product) => {
                     out.copy_from_slice(row(0, place));
                     add(out, &self.products[product].bias);
                 }
-                Action::Sum => {
+                OperatorAction::Sum => {
                     let mut rows = operands.iter().enumerate().flat_map(|(input, operand)| {
                         (place * operand.each..(place + 1) * operand.each)
                             .map(move |at| row(input, at))
@@ -244,23 +253,25 @@ impl ByOperator {
                     }
                     rows.for_each(|row| add(out, row));
                 }
-                Action::Lookup => {
+                OperatorAction::Lookup => {
                     let from = self.vector(self.vocabulary + row(0, place)[0] as u32);
                     out.copy_from_slice(&self.vectors[from..from + op.width]);
                 }
-                Action::Largest => out[0] = largest(row(0, place)),
-                Action::Copy | Action::Product(..) => out.copy_from_slice(row(0, place)),
+                OperatorAction::Largest => out[0] = largest(row(0, place)),
+                OperatorAction::Copy | OperatorAction::Product(..) => {
+                    out.copy_from_slice(row(0, place))
+                }
             }
         }
     }
 }
 
-/// Without a row, nothing changes: some cells have no bias.
+/// Adds a row, or nothing if it is empty: some cells have no bias.
 fn add(out: &mut [f32], row: &[f32]) {
     out.iter_mut().zip(row).for_each(|(out, x)| *out += x);
 }
 
-/// The lowest place of the largest score; NaN if all are NaN or minus infinity.
+/// The place of the largest score, the lowest in a tie; NaN if all scores are NaN or minus infinity.
 fn largest(scores: &[f32]) -> f32 {
     let scores = (0..)
         .zip(scores)
@@ -269,61 +280,99 @@ fn largest(scores: &[f32]) -> f32 {
     best.map_or(f32::NAN, |(place, _)| place as f32)
 }
 
+/// The parts of a state.
 const H: usize = 0;
 const C: usize = 1;
 const WORD: usize = 2;
 
-impl Program {
-    /// `least`: the input cells for which the cell has weights, if their number is fixed.
-    fn new(list: &OperatorList, products: &[Stacked], spec: &Spec, least: usize) -> Program {
-        let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
+impl Stacked {
+    /// Stacks products of one name.
+    fn new(products: &[Arc<Affine>]) -> Stacked {
+        let biases = products.iter().flat_map(|affine| &affine.bias);
+        Stacked {
+            products: products.to_vec(),
+            bias: biases.copied().collect(),
+        }
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        self.products[0].name == name
+    }
+}
+
+/// The programs of all cell types.
+fn programs(
+    lists: &[OperatorList],
+    products: &[Stacked],
+    spec: &Spec,
+    least: usize,
+) -> Vec<CellProgram> {
+    lists
+        .iter()
+        .map(|list| CellProgram::new(list, products, spec, least))
+        .collect()
+}
+
+/// The index of the product whose weights a list calls by this name, such as `lstm.weight`.
+fn product_of(name: &str, products: &[Stacked]) -> usize {
+    let (owner, _) = name
+        .rsplit_once('.')
+        .expect("weights have the name of a product");
+    products
+        .iter()
+        .position(|known| known.is_named(owner))
+        .expect("a product of the model's cells")
+}
+
+impl CellProgram {
+    /// Makes the program of a cell from its list of operators. `least` is the number of input cells for which the cell
+    /// has weights, or 0 if it takes any number.
+    fn new(list: &OperatorList, products: &[Stacked], spec: &Spec, least: usize) -> CellProgram {
+        let hidden = spec.hidden as usize;
+        let embedding = spec.embedding as usize;
         let list = &list.operators;
-        let product = |name: &str| {
-            let is_it = |known: &Stacked| {
-                name.rsplit_once('.')
-                    .is_some_and(|(of, _)| of == known.products[0].name)
-            };
-            products
-                .iter()
-                .position(is_it)
-                .expect("a product of the model's cells")
-        };
-        // Readers of a part of a row stand side by side in it, in the order of the list.
+        // Operators that read a part of a row read adjacent parts, in the order of the list.
         let mut read = vec![0; list.len()];
         let mut operators: Vec<Op> = Vec::with_capacity(list.len());
         let mut before = [0, 0];
         for operator in list {
             let width = operator.shape[0] as usize;
-            let action = action(operator, product);
+            let action = action(operator, products);
             let reads_c = matches!(operator.kind, OperatorKind::Elementwise { .. })
                 || operator.name == "child.c";
-            let input = |source: &OperandSource| {
+            let mut inputs = Vec::with_capacity(operator.inputs.len());
+            for source in &operator.inputs {
                 let (from, whole) = match *source {
-                    OperandSource::Word => (From::Word, embedding),
+                    OperandSource::Word => (InputOrigin::Word, embedding),
                     OperandSource::State
                         if matches!(operator.kind, OperatorKind::Lookup { .. }) =>
                     {
-                        (From::State(WORD), 1)
+                        (InputOrigin::State(WORD), 1)
                     }
-                    OperandSource::State => (From::State(if reads_c { C } else { H }), hidden),
-                    OperandSource::Operator(place) => {
-                        (From::Operator(place), operators[place as usize].width)
+                    OperandSource::State => {
+                        (InputOrigin::State(if reads_c { C } else { H }), hidden)
                     }
+                    OperandSource::Operator(place) => (
+                        InputOrigin::Operator(place),
+                        operators[place as usize].width,
+                    ),
                 };
                 let least = if operator.rows == RowRule::One {
                     least
                 } else {
                     0
                 };
-                let mut input = Input {
+                let mut input = OperatorInput {
                     from,
                     column: 0,
                     step: 0,
                     width: whole,
                     least,
                 };
-                if let (From::Operator(place), Action::Copy | Action::Sigmoid | Action::Tanh) =
-                    (from, action)
+                if let (
+                    InputOrigin::Operator(place),
+                    OperatorAction::Copy | OperatorAction::Sigmoid | OperatorAction::Tanh,
+                ) = (from, action)
                     && width < whole
                 {
                     let column = read[place as usize];
@@ -333,23 +382,22 @@ impl Program {
                     } else {
                         0
                     };
-                    input = Input {
+                    input = OperatorInput {
                         column,
                         step,
                         width,
                         ..input
                     };
                 }
-                input
-            };
-            let inputs: Vec<Input> = operator.inputs.iter().map(input).collect();
-            let width = if action == Action::Tanh {
+                inputs.push(input);
+            }
+            let width = if action == OperatorAction::Tanh {
                 2 * width
             } else {
                 width
             };
             // A sum over the rows of one input has one row.
-            let sums_rows = action == Action::Sum && operator.inputs.len() == 1;
+            let sums_rows = action == OperatorAction::Sum && operator.inputs.len() == 1;
             let rows = if sums_rows {
                 RowRule::One
             } else {
@@ -365,26 +413,23 @@ impl Program {
             });
             before[usize::from(operator.rows == RowRule::ForEach)] += 1;
         }
-        let named = |name: &str| {
-            list.iter()
-                .position(|operator| operator.name == name)
-                .map(|place| place as u16)
-        };
-        let c = named("c.tanh").and_then(|tanh| match operators[tanh as usize].inputs[0].from {
-            From::Operator(place) => Some(place),
-            From::Word | From::State(_) => None,
+        let c = place_of("c.tanh", list).and_then(|tanh| {
+            match operators[tanh as usize].inputs[0].from {
+                InputOrigin::Operator(place) => Some(place),
+                InputOrigin::Word | InputOrigin::State(_) => None,
+            }
         });
         let word = operators
             .iter()
-            .position(|op| op.action == Action::Largest)
+            .position(|op| op.action == OperatorAction::Largest)
             .map(|place| place as u16);
-        Program {
+        CellProgram {
             operators,
-            state: [named("h"), c, word],
+            state: [place_of("h", list), c, word],
         }
     }
 
-    /// The outputs of a node with `before` input cells, each copy by itself.
+    /// The number of outputs of a node with `before` input cells. Each copy of an operator has its own.
     pub fn outputs(&self, before: u32) -> usize {
         self.operators
             .iter()
@@ -406,22 +451,34 @@ impl Op {
     }
 }
 
-fn action(operator: &Operator, product: impl Fn(&str) -> usize) -> Action {
+/// The place of an operator in a list.
+fn place_of(name: &str, list: &[Operator]) -> Option<u16> {
+    let place = list.iter().position(|operator| operator.name == name)?;
+    Some(place as u16)
+}
+
+fn action(operator: &Operator, products: &[Stacked]) -> OperatorAction {
     match &operator.kind {
-        OperatorKind::Affine { weight, .. } => Action::Product(product(weight), true),
-        OperatorKind::Matmul { weight } => Action::Product(product(weight), false),
-        OperatorKind::Sum => Action::Sum,
-        OperatorKind::Lookup { .. } if operator.inputs == [OperandSource::State] => Action::Lookup,
+        OperatorKind::Affine { weight, .. } => {
+            OperatorAction::Product(product_of(weight, products), true)
+        }
+        OperatorKind::Matmul { weight } => {
+            OperatorAction::Product(product_of(weight, products), false)
+        }
+        OperatorKind::Sum => OperatorAction::Sum,
+        OperatorKind::Lookup { .. } if operator.inputs == [OperandSource::State] => {
+            OperatorAction::Lookup
+        }
         OperatorKind::Lookup { .. }
         | OperatorKind::Concat
         | OperatorKind::Slice
-        | OperatorKind::Opaque => Action::Copy,
+        | OperatorKind::Opaque => OperatorAction::Copy,
         OperatorKind::Elementwise { function } => match function.as_str() {
-            "sigmoid" => Action::Sigmoid,
-            "tanh" => Action::Tanh,
-            "argmax" => Action::Largest,
-            "product" => Action::Times,
-            other => Action::Bias(product(other.trim_start_matches("add "))),
+            "sigmoid" => OperatorAction::Sigmoid,
+            "tanh" => OperatorAction::Tanh,
+            "argmax" => OperatorAction::Largest,
+            "product" => OperatorAction::Times,
+            other => OperatorAction::Bias(product_of(other.trim_start_matches("add "), products)),
         },
     }
 }
@@ -448,9 +505,9 @@ impl Formula<1, 2> for Fraction {
 }
 
 /// A sigmoid, given its reciprocal, times x.
-struct Times;
+struct GateTimes;
 
-impl Formula<2, 1> for Times {
+impl Formula<2, 1> for GateTimes {
     #[inline(always)]
     fn of<I: Isa>(&self, isa: I, [gate, x]: [I::F32; 2], _: [I::F32; 1]) -> [I::F32; 1] {
         [isa.f32().div(x, gate)]

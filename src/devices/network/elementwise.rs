@@ -4,7 +4,7 @@
 use rten_simd::ops::{BitOps, FloatOps, IntOps, NumOps};
 use rten_simd::{Isa, Simd, SimdOp};
 
-/// From `IN` rows to `OUT` rows, whose old values it also reads.
+/// A formula that computes `OUT` rows, whose old values it also reads, from `IN` rows.
 pub trait Formula<const IN: usize, const OUT: usize> {
     fn of<I: Isa>(&self, isa: I, inputs: [I::F32; IN], before: [I::F32; OUT]) -> [I::F32; OUT];
 }
@@ -40,7 +40,8 @@ impl<F: Formula<IN, OUT>, const IN: usize, const OUT: usize> SimdOp for Pass<'_,
             mut outputs,
         } = self;
         let ops = isa.f32();
-        let (width, lanes) = (outputs[0].len(), ops.len());
+        let width = outputs[0].len();
+        let lanes = ops.len();
         // Cut once, so that the loop has no bounds checks.
         let inputs = inputs.map(|row| &row[..width]);
         outputs
@@ -103,7 +104,8 @@ pub fn tanh<I: Isa>(isa: I, x: I::F32) -> I::F32 {
 #[inline(always)]
 fn limited<I: Isa>(isa: I, x: I::F32, most: f32) -> I::F32 {
     let ops = isa.f32();
-    let (low, high) = (ops.splat(-most), ops.splat(most));
+    let low = ops.splat(-most);
+    let high = ops.splat(most);
     let x = ops.select(high, x, ops.gt(x, high));
     ops.select(low, x, ops.lt(x, low))
 }
@@ -126,7 +128,8 @@ pub fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
     // Rounds to a whole number in the low bits.
     const ROUND: f32 = (3 << 22) as f32;
 
-    let (ops, ints) = (isa.f32(), isa.i32());
+    let ops = isa.f32();
+    let ints = isa.i32();
     let x = ops.neg(limited(isa, x, MOST));
     // e^x = 2^k e^r, where k is the integer nearest to x / ln 2.
     let shifted = ops.mul_add(x, ops.splat(std::f32::consts::LOG2_E), ops.splat(ROUND));
@@ -168,7 +171,8 @@ pub fn tanh_fraction<I: Isa>(isa: I, x: I::F32) -> (I::F32, I::F32) {
     let ops = isa.f32();
     let x = limited(isa, x, MOST);
     let square = ops.mul(x, x);
-    let (mut above, mut below) = (ops.splat(P[4]), ops.splat(Q[4]));
+    let mut above = ops.splat(P[4]);
+    let mut below = ops.splat(Q[4]);
     for power in (0..4).rev() {
         above = ops.mul_add(above, square, ops.splat(P[power]));
         below = ops.mul_add(below, square, ops.splat(Q[power]));
@@ -199,11 +203,9 @@ mod tests {
     }
 
     fn functions(gate: &[f32], x: &[f32], before: &[f32]) -> [Vec<f32>; 3] {
-        let (mut first, mut second, mut third) = (
-            before.to_vec(),
-            vec![f32::NAN; x.len()],
-            vec![f32::NAN; x.len()],
-        );
+        let mut first = before.to_vec();
+        let mut second = vec![f32::NAN; x.len()];
+        let mut third = vec![f32::NAN; x.len()];
         apply(Functions, [gate, x], [&mut first, &mut second, &mut third]);
         [first, second, third]
     }
@@ -217,7 +219,8 @@ mod tests {
                 let gate: Vec<f32> = x.iter().map(|x| shift - x).collect();
                 let results = functions(&gate, &x, &zero);
                 for i in 0..x.len() {
-                    let (gate, x) = (1.0 / (1.0 + (-f64::from(gate[i])).exp()), f64::from(x[i]));
+                    let gate = 1.0 / (1.0 + (-f64::from(gate[i])).exp());
+                    let x = f64::from(x[i]);
                     for (result, expected) in
                         results.iter().zip([gate * x, gate * x.tanh(), x.tanh()])
                     {
@@ -244,7 +247,9 @@ mod tests {
                         .map(|i| value(i + shift))
                         .collect::<Vec<f32>>()
                 };
-                let (gate, x, before) = (values(0), values(999), values(77));
+                let gate = values(0);
+                let x = values(999);
+                let before = values(77);
                 let together = functions(&gate, &x, &before);
                 for i in 0..width {
                     let alone = functions(&gate[i..=i], &x[i..=i], &before[i..=i]);

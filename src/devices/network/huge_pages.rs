@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use rten_tensor::storage::Alloc;
 
-/// On x86-64, and on 64-bit ARM with pages of 4 KiB.
+/// The size of a huge page on x86-64, and on 64-bit ARM with pages of 4 KiB.
 const HUGE: usize = 2 << 20;
 
-/// An allocator that remembers its allocations.
+/// An allocator that notes its allocations.
 #[derive(Debug, Default)]
 pub struct HugePages {
     given: RefCell<Vec<Range<usize>>>,

@@ -1,6 +1,6 @@
 //! Networks that the CPU computes, in float32.
 //!
-//! A [`Cell`] computes the states of many nodes at once and knows nothing of requests. The bits of a row do not depend
+//! A [`NetworkCell`] computes the states of many nodes at once and knows nothing of requests. The bits of a row do not depend
 //! on the other rows, so a batched request can be compared with the same request run alone. Listed networks have
 //! [`Operators`] in place of cells.
 
@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use self::by_operator::ByOperator;
+use self::by_operator::OperatorPrograms;
 use self::cells::Affine;
 use self::cells::gated::CHILDREN;
 use self::operators::Operators;
@@ -40,12 +40,13 @@ use crate::core::workload::random::split_mix;
 pub struct Spec {
     /// H, the width of the hidden state.
     pub hidden: u32,
-    /// E, the width of a word's vector.
+    /// E, the width of an embedding.
     pub embedding: u32,
     /// V, the number of words.
     pub vocabulary: u32,
-    /// For the words, and for the weights if there is no file.
+    /// The seed of the words, and of the weights if there is no file.
     pub seed: u64,
+    /// The safetensors file with the weights.
     pub weights: Option<PathBuf>,
 }
 
@@ -58,7 +59,7 @@ impl Spec {
         }
     }
 
-    /// Messages begin with the key.
+    /// Checks the sizes for a model. Messages begin with the key.
     pub fn check(&self, model: &Model) -> Result<()> {
         if model.graph_model().is_some() {
             return Err(Error::input(format!(
@@ -98,24 +99,26 @@ impl Spec {
     }
 }
 
+/// A network with its weights.
 #[derive(Debug)]
 pub struct Network {
     model: Model,
     spec: Spec,
-    cells: Vec<Arc<dyn Cell>>,
+    cells: Vec<Arc<dyn NetworkCell>>,
     state: usize,
-    /// Of a listed network, in place of cells.
+    /// The operators of a listed network, which has no cells.
     operators: Option<Operators>,
-    /// For policies that batch below cells.
-    pub by_operator: Option<ByOperator>,
+    /// The cells operator by operator, for policies that batch below cells.
+    pub by_operator: Option<OperatorPrograms>,
 }
 
 /// A cell type with its weights.
-pub trait Cell: Send + Sync + std::fmt::Debug {
+pub trait NetworkCell: Send + Sync + std::fmt::Debug {
     /// Writes the new state of each row, [`Network::state`] numbers wide, to `out`. A row's bits depend only on this
     /// row. `scratch` belongs to the calling thread.
-    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch);
+    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch);
 
+    /// The word in a state, for cells that write one.
     fn word(&self, _state: &[f32]) -> Option<u32> {
         None
     }
@@ -126,28 +129,30 @@ pub trait Cell: Send + Sync + std::fmt::Debug {
         f64::INFINITY
     }
 
-    /// All products, for [`ByOperator`]; none if the cell runs only as a whole.
+    /// All products of the cell, for [`OperatorPrograms`]; empty if the cell runs only as a whole.
     fn affines(&self) -> Vec<&Arc<Affine>> {
         Vec::new()
     }
 }
 
+/// The inputs of a batch of nodes.
 #[derive(Clone, Copy, Debug)]
-pub struct Batch<'a> {
+pub struct CellBatch<'a> {
     pub rows: usize,
-    /// Row after row.
+    /// The words of the rows, row after row.
     pub tokens: &'a [u32],
     /// The end of each row's words in `tokens`.
     pub token_ends: &'a [u32],
-    /// The words that each row is padded to, if the cell's time depends on it; else 0.
+    /// The number of words to which each row is padded, if the cell's time depends on it; otherwise 0.
     pub padded_to: u32,
-    /// Each [`Network::state`] numbers wide. Some may belong to no row.
+    /// The input states, each [`Network::state`] numbers wide. Some may belong to no row.
     pub states: &'a [f32],
-    /// Where in `states` those of each row are, counted in states.
+    /// The range of each row's input states in `states`, counted in states.
     pub states_at: &'a [Range<u32>],
 }
 
-impl Batch<'_> {
+impl CellBatch<'_> {
+    /// The range of a row's words in `tokens`.
     pub fn tokens_of(&self, row: usize) -> Range<usize> {
         let from = row
             .checked_sub(1)
@@ -155,12 +160,13 @@ impl Batch<'_> {
         from as usize..self.token_ends[row] as usize
     }
 
-    /// Counted in states.
+    /// The range of a row's input states, counted in states.
     pub fn states_of(&self, row: usize) -> Range<usize> {
         let Range { start, end } = self.states_at[row];
         start as usize..end as usize
     }
 
+    /// The first word of a row.
     fn token(&self, row: usize) -> u32 {
         self.tokens[self.tokens_of(row).start]
     }
@@ -189,7 +195,7 @@ pub struct Scratch {
     pub more: Vec<f32>,
 }
 
-/// The values are arbitrary.
+/// The beginning of a buffer, which is made long enough. The values in it are arbitrary.
 pub fn first(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
     if buffer.len() < length {
         buffer.resize(length, 0.0);
@@ -198,6 +204,7 @@ pub fn first(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
 }
 
 impl Network {
+    /// A network with the weights that `spec` names. Fails if the model can't be computed, or if memory is short.
     pub fn new(model: &Model, spec: &Spec) -> Result<Network> {
         spec.check(model)?;
         if let Some(listed) = model.network() {
@@ -221,7 +228,7 @@ impl Network {
     pub fn of_cells(
         model: &Model,
         spec: &Spec,
-        cells: Vec<Arc<dyn Cell>>,
+        cells: Vec<Arc<dyn NetworkCell>>,
         state: usize,
     ) -> Network {
         Network {
@@ -250,7 +257,7 @@ impl Network {
             .map_or_else(|| cell.to_string(), |cell| cell.name)
     }
 
-    pub fn cell(&self, cell: CellId) -> &dyn Cell {
+    pub fn cell(&self, cell: CellId) -> &dyn NetworkCell {
         &*self.cells[cell.index()]
     }
 
@@ -258,12 +265,12 @@ impl Network {
         self.operators.as_ref()
     }
 
-    /// With its cells also operator by operator; the vectors of words are then in memory twice.
+    /// Also prepares operator-by-operator execution. Embeddings are then held twice.
     ///
     /// # Errors
-    /// The CPU has only whole cells of this model.
+    /// Fails if the CPU has only whole cells of this model.
     pub fn with_operators(self) -> Result<Network> {
-        let by_operator = Some(ByOperator::new(&self.model, &self.spec, &self.cells)?);
+        let by_operator = Some(OperatorPrograms::new(&self.model, &self.spec, &self.cells)?);
         Ok(Network {
             by_operator,
             ..self
@@ -275,23 +282,26 @@ impl Network {
         self.state
     }
 
-    /// A binary tree-LSTM has weights for only two children.
+    /// Checks that the cells take a request's graph: a binary tree-LSTM has weights for only two children.
     pub fn check(&self, graph: &CellGraph) -> Result<()> {
         let CellGraph::Graph(graph) = graph else {
             return Ok(());
         };
-        let too_many = |node: &u32| graph.inputs(*node).len() > CHILDREN;
-        match (0..graph.len() as u32).find(too_many) {
-            Some(node) if self.model == Model::TreeLstm => Err(Error::input(format!(
-                "node {} has {} children, but the cells of {} take at most {}; the model {} takes any number",
-                node + 1,
-                graph.inputs(node).len(),
-                self.model.name(),
-                CHILDREN,
-                Model::ChildSumTreeLstm.name(),
-            ))),
-            _ => Ok(()),
+        if self.model != Model::TreeLstm {
+            return Ok(());
         }
+        for node in 0..graph.len() as u32 {
+            let children = graph.inputs(node).len();
+            if children > CHILDREN {
+                return Err(Error::input(format!(
+                    "node {} has {children} children, but the cells of {} take at most {CHILDREN}; the model {} takes any number",
+                    node + 1,
+                    self.model.name(),
+                    Model::ChildSumTreeLstm.name(),
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The word at a place of a request: a mix of the seed, the request and the place, the same on every platform. The

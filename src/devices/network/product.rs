@@ -9,7 +9,8 @@ use super::huge_pages::HugePages;
 #[cfg(target_arch = "x86_64")]
 use super::row_tiles::RowTiles;
 
-/// A panel's result for some hundred rows stays in a core's cache. Tests cut small networks too.
+/// The number of columns of a panel, whose result for some hundred rows stays in a core's cache. Tests cut small
+/// networks too.
 const COLUMNS: usize = if cfg!(test) { 64 } else { 512 };
 
 /// A panel's units are a multiple of this, to fill the kernel's tiles.
@@ -19,12 +20,13 @@ const STEP: usize = 32;
 ///
 /// A panel has all gates of some units, enough to compute them. A row of the result has the same bits in every batch,
 /// since with packed weights both kernels sum in one order.
-pub struct Product {
+pub struct PackedWeights {
     pub inputs: usize,
-    /// In the order of their units. Equal numbers of gates and units are cut in the same way.
+    /// The panels in the order of their units. Equal numbers of gates and units are cut in the same way.
     pub panels: Vec<Panel>,
 }
 
+/// The columns of a product that belong to some units.
 pub struct Panel {
     units: Range<usize>,
     weights: Packed,
@@ -37,10 +39,10 @@ enum Packed {
     Library(PackedBMatrix<f32>),
 }
 
-/// Packs rows of weights, one for each column of the result, as wide as the inputs are many.
+/// A function that packs rows of weights: one row for each column of the result, and one number for each input.
 type Pack = fn(&HugePages, usize, &[f32]) -> Packed;
 
-/// In PyTorch's layout: a row for each output, gate after gate, `inputs` numbers wide.
+/// Weights in PyTorch's layout: a row for each output, gate after gate, `inputs` numbers wide.
 #[derive(Clone, Copy)]
 pub struct Block<'a> {
     pub weights: &'a [f32],
@@ -49,19 +51,19 @@ pub struct Block<'a> {
 
 /// The left operand: the beginnings of rows that are `stride` numbers apart.
 #[derive(Clone, Copy)]
-pub struct Rows<'a> {
+pub struct MatrixRows<'a> {
     pub data: &'a [f32],
     pub stride: usize,
     pub count: usize,
 }
 
-impl Product {
+impl PackedWeights {
     /// Packs blocks that share their outputs, `units` for each gate. A left row has the inputs of the blocks in order.
-    pub fn pack(gates: usize, units: usize, blocks: &[Block<'_>]) -> Product {
-        Product::pack_with(Packed::new, gates, units, blocks)
+    pub fn pack(gates: usize, units: usize, blocks: &[Block<'_>]) -> PackedWeights {
+        PackedWeights::pack_with(Packed::new, gates, units, blocks)
     }
 
-    fn pack_with(pack: Pack, gates: usize, units: usize, blocks: &[Block<'_>]) -> Product {
+    fn pack_with(pack: Pack, gates: usize, units: usize, blocks: &[Block<'_>]) -> PackedWeights {
         let inputs = blocks.iter().map(|block| block.inputs).sum();
         let count = ((gates * units + COLUMNS / 2) / COLUMNS).max(1);
         let width = units.div_ceil(count).next_multiple_of(STEP);
@@ -84,7 +86,7 @@ impl Product {
         });
         let panels = panels.collect();
         memory.move_there();
-        Product { inputs, panels }
+        PackedWeights { inputs, panels }
     }
 }
 
@@ -93,8 +95,8 @@ impl Panel {
         self.units.clone()
     }
 
-    /// A row for each left row: gate after gate.
-    pub fn multiply<'a>(&self, left: Rows<'_>, result: &'a mut Vec<f32>) -> &'a [f32] {
+    /// Multiplies the left rows. A row of the result has the sums of the panel's units, gate after gate.
+    pub fn multiply<'a>(&self, left: MatrixRows<'_>, result: &'a mut Vec<f32>) -> &'a [f32] {
         match &self.weights {
             #[cfg(target_arch = "x86_64")]
             Packed::Tiles(tiles) => {
@@ -131,7 +133,7 @@ impl Packed {
 /// Multiplies two matrices that are used once. With two rows or more, an element's bits do not depend on its neighbours
 /// or on zeros at the end of the inner dimension, since the kernel sums blocks of a fixed depth in order.
 pub fn multiply<'a>(
-    left: Rows<'_>,
+    left: MatrixRows<'_>,
     inputs: usize,
     right: &[f32],
     columns: usize,
@@ -143,7 +145,7 @@ pub fn multiply<'a>(
 }
 
 fn gemm<'a>(
-    left: Rows<'_>,
+    left: MatrixRows<'_>,
     inputs: usize,
     right: GemmInputB<'_, f32>,
     columns: usize,
@@ -171,7 +173,7 @@ fn gemm<'a>(
     result
 }
 
-impl fmt::Debug for Product {
+impl fmt::Debug for PackedWeights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = self.panels.last().map_or(0, |panel| panel.units.end);
         write!(
@@ -198,7 +200,12 @@ mod tests {
     }
 
     /// Whole rows of the result, gate after gate.
-    fn run(product: &Product, gates: usize, units: usize, left: Rows<'_>) -> Vec<Vec<f32>> {
+    fn run(
+        product: &PackedWeights,
+        gates: usize,
+        units: usize,
+        left: MatrixRows<'_>,
+    ) -> Vec<Vec<f32>> {
         let mut rows = vec![vec![f32::NAN; gates * units]; left.count];
         let mut memory = vec![f32::NAN; 3];
         for panel in &product.panels {
@@ -232,7 +239,7 @@ mod tests {
             let weights = draw(inputs * gates * units, "weights");
             let left = draw(512 * inputs, "left");
             let rows_of = |pack: Pack| {
-                let product = Product::pack_with(
+                let product = PackedWeights::pack_with(
                     pack,
                     gates,
                     units,
@@ -246,7 +253,7 @@ mod tests {
                         &product,
                         gates,
                         units,
-                        Rows {
+                        MatrixRows {
                             data: &left[from..],
                             stride,
                             count: rows,
@@ -272,7 +279,8 @@ mod tests {
                 }
                 alone
             };
-            let (own, library) = (rows_of(Packed::new), rows_of(Packed::library));
+            let own = rows_of(Packed::new);
+            let library = rows_of(Packed::library);
             // Much more than rounding, much less than a product that is missing or counted twice.
             let most = 4.0 * inputs as f32 * f32::EPSILON;
             for (own, library) in own.iter().flatten().zip(library.iter().flatten()) {
@@ -299,10 +307,11 @@ mod tests {
             (64, 257, 33),
             (2, 600, 70),
         ] {
-            let (left, right) = (draw(rows * inner, "left"), draw(inner * columns, "right"));
+            let left = draw(rows * inner, "left");
+            let right = draw(inner * columns, "right");
             let mut memory = Vec::new();
             let own = multiply(
-                Rows {
+                MatrixRows {
                     data: &left,
                     stride: inner,
                     count: rows,
@@ -320,8 +329,9 @@ mod tests {
                         .flat_map(|row| row.iter().copied().chain(vec![0.0; more]));
                     rows.chain(vec![0.0; more * (width + more)]).collect()
                 };
-                let (left, right) = (padded(&left, inner), padded(&right, columns));
-                let left = Rows {
+                let left = padded(&left, inner);
+                let right = padded(&right, columns);
+                let left = MatrixRows {
                     data: &left,
                     stride: inner + more,
                     count: rows + more,
@@ -343,9 +353,11 @@ mod tests {
 
     #[test]
     fn panels_are_columns_of_the_whole() {
-        let (inputs, gates, units) = (3, 4, 300);
+        let inputs = 3;
+        let gates = 4;
+        let units = 300;
         let weights: Vec<f32> = (0..gates * units * inputs).map(|i| i as f32).collect();
-        let product = Product::pack(
+        let product = PackedWeights::pack(
             gates,
             units,
             &[Block {
@@ -360,7 +372,7 @@ mod tests {
             &product,
             gates,
             units,
-            Rows {
+            MatrixRows {
                 data: &left,
                 stride: 3,
                 count: 3,
@@ -389,14 +401,14 @@ mod tests {
                 inputs: 1,
             },
         ];
-        let product = Product::pack(2, 1, &blocks);
+        let product = PackedWeights::pack(2, 1, &blocks);
         assert_eq!(product.inputs, 3);
         assert_eq!(
             run(
                 &product,
                 2,
                 1,
-                Rows {
+                MatrixRows {
                     data: &[1.0, 10.0, 100.0],
                     stride: 3,
                     count: 1
@@ -408,7 +420,7 @@ mod tests {
 
     #[test]
     fn no_rows_are_no_work() {
-        let product = Product::pack(
+        let product = PackedWeights::pack(
             1,
             1,
             &[Block {
@@ -421,7 +433,7 @@ mod tests {
                 &product,
                 1,
                 1,
-                Rows {
+                MatrixRows {
                     data: &[],
                     stride: 1,
                     count: 0

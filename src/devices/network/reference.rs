@@ -1,60 +1,62 @@
 //! Reference outputs: a request run alone, node after node. Batched CPU runs must equal it bit for bit; another
 //! device's words are followed, because either of two words with nearly equal scores may be its best.
 
-use super::{Batch, Network, Scratch};
+use super::{CellBatch, Network, Scratch};
 use crate::base::units::{CellId, RequestId};
 use crate::core::backend::Output;
 use crate::core::workload::cell_graph::CellGraph;
 
 /// The result of [`Network::follow`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Followed {
+pub struct FollowedOutput {
     pub output: Output,
-    /// How far each given word's score is below the best of its step, in root mean squares of the scores.
+    /// The distance of each given word's score from the best of its step, in root mean squares of the scores.
     pub shortfalls: Vec<f64>,
 }
 
 impl Network {
-    /// The graph must pass [`Network::check`].
+    /// The output of a request that runs alone. The graph must pass [`Network::check`].
     pub fn alone(&self, request: RequestId, graph: &CellGraph) -> Output {
         self.follow(request, graph, &[]).output
     }
 
-    /// Cells are given the next of `words` in place of their own, until these end.
-    pub fn follow(&self, request: RequestId, graph: &CellGraph, words: &[u32]) -> Followed {
+    /// Runs a request alone. Cells read the next of `words` in place of their own word, until `words` ends.
+    pub fn follow(&self, request: RequestId, graph: &CellGraph, words: &[u32]) -> FollowedOutput {
         if let Some(operators) = self.operators() {
             let output = Output {
                 state: operators.alone(request, graph),
                 words: Vec::new(),
             };
-            return Followed {
+            return FollowedOutput {
                 output,
                 shortfalls: Vec::new(),
             };
         }
-        let token = |place| self.token(request, place);
         let mut scratch = Scratch::default();
         match graph {
             CellGraph::Chains(runs) => {
-                let mut followed = Followed::default();
+                let mut followed = FollowedOutput::default();
                 let output = &mut followed.output;
                 let nodes = runs
                     .iter()
                     .flat_map(|run| (0..run.length).map(move |_| run));
                 for (node, run) in (0..).zip(nodes) {
                     let tokens = if run.input > 0 {
-                        (0..run.input).map(token).collect()
+                        (0..run.input)
+                            .map(|place| self.token(request, place))
+                            .collect()
                     } else {
-                        vec![token(node)]
+                        vec![self.token(request, node)]
                     };
                     let before = std::mem::take(&mut output.state);
-                    output.state = self.node(run.cell, &tokens, &before, &mut scratch);
+                    output.state = self.run_node(run.cell, &tokens, &before, &mut scratch);
                     let Some(own) = self.cell(run.cell).word(&output.state) else {
                         continue;
                     };
                     if let Some(other) = words.get(output.words.len()) {
                         let shortfall = if *other == own {
-                            0.0 // The best, without computing the other scores.
+                            // It is the best, and the other scores need not be computed.
+                            0.0
                         } else {
                             self.cell(run.cell).replace_word(&mut output.state, *other)
                         };
@@ -75,7 +77,8 @@ impl Network {
                         .flat_map(|input| states[*input as usize].iter().copied())
                         .collect();
                     let cell = graph.cells()[node as usize];
-                    states[node as usize] = self.node(cell, &[token(node)], &taken, &mut scratch);
+                    states[node as usize] =
+                        self.run_node(cell, &[self.token(request, node)], &taken, &mut scratch);
                 }
                 let cells = graph.cells().iter().zip(&states);
                 let words = cells
@@ -84,7 +87,7 @@ impl Network {
                 let last =
                     (0..graph.len()).filter(|node| graph.successors(*node as u32).is_empty());
                 let state = last.flat_map(|node| states[node].iter().copied()).collect();
-                Followed {
+                FollowedOutput {
                     output: Output { state, words },
                     shortfalls: Vec::new(),
                 }
@@ -92,7 +95,8 @@ impl Network {
         }
     }
 
-    fn node(
+    /// The state after one node.
+    fn run_node(
         &self,
         cell: CellId,
         tokens: &[u32],
@@ -101,7 +105,7 @@ impl Network {
     ) -> Vec<f32> {
         let mut out = vec![0.0; self.state()];
         let all = 0..(states.len() / self.state()) as u32;
-        let batch = Batch {
+        let batch = CellBatch {
             rows: 1,
             tokens,
             token_ends: &[tokens.len() as u32],

@@ -12,24 +12,25 @@ use std::arch::x86_64::{
 use rten_tensor::storage::Alloc;
 
 use super::huge_pages::HugePages;
-use super::product::Rows;
+use super::product::MatrixRows;
 
-/// Numbers in a vector.
+/// The numbers of a vector.
 const LANES: usize = 16;
-/// Columns of a strip of weights, which has a row for each input.
+/// The columns of a strip of weights, which has a row for each input.
 const STRIP: usize = 2 * LANES;
-/// Rows of the highest tile: its sums are 28 of the 32 registers.
+/// The rows of the highest tile, whose sums take 28 of the 32 registers.
 const HIGHEST: usize = TILES.len();
-/// Inputs of a block. Its part of a strip stays in a core's second cache while the tiles pass over it.
+/// The inputs of a block. Its part of a strip stays in a core's second cache while the tiles pass over it.
 const DEPTH: usize = 512;
-/// How many vectors of weights the first tile fetches before their use: 16 KiB, which weights in main memory need.
+/// The distance, in vectors of weights, at which the first tile fetches ahead: 16 KiB, for weights in main memory.
 const FAR_AHEAD: usize = 256;
-/// The same for the other tiles, whose weights are in the second cache. More would push the left rows out of the first.
+/// The same distance for the other tiles, whose weights are in the second cache. A larger one would push the left rows
+/// out of the first cache.
 const AHEAD: usize = 32;
 
-/// By the rows of a tile, how it is computed, and how many strips at once: few rows need several strips for enough
-/// independent sums.
-const TILES: [(Tile, usize); 14] = [
+/// For each height of a tile, the function that computes it, and the number of strips at once. Few rows need several
+/// strips for enough independent sums.
+const TILES: [(TileFunction, usize); 14] = [
     (tile::<1, 8>, 4),
     (tile::<2, 4>, 2),
     (tile::<3, 4>, 2),
@@ -46,7 +47,7 @@ const TILES: [(Tile, usize); 14] = [
     (tile::<14, 2>, 1),
 ];
 
-type Tile = unsafe fn(Operands, usize, bool);
+type TileFunction = unsafe fn(Operands, usize, bool);
 
 /// Weights, strip after strip. The last one is filled with zeros.
 pub struct RowTiles {
@@ -65,7 +66,7 @@ struct Operands {
     result: *mut f32,
     result_stride: usize,
     columns: usize,
-    /// How many vectors of weights are fetched before their use.
+    /// The distance, in vectors of weights, at which weights are fetched ahead.
     ahead: usize,
 }
 
@@ -74,7 +75,7 @@ impl RowTiles {
         is_x86_feature_detected!("avx512f")
     }
 
-    /// Of rows of weights, one for each column of the result and `inputs` wide. The processor must have AVX-512.
+    /// Packs rows of weights: one row for each column of the result, `inputs` wide. The processor must have AVX-512.
     pub fn pack(memory: &HugePages, inputs: usize, rows: &[f32]) -> RowTiles {
         assert!(RowTiles::available(), "the processor has no AVX-512");
         assert_eq!(rows.len() % inputs, 0);
@@ -97,9 +98,10 @@ impl RowTiles {
         self.columns
     }
 
-    /// A row of `columns` sums for each left row.
-    pub fn multiply(&self, left: Rows<'_>, result: &mut [f32]) {
-        let (inputs, columns) = (self.inputs, self.columns);
+    /// Writes a row of `columns` sums for each left row to `result`.
+    pub fn multiply(&self, left: MatrixRows<'_>, result: &mut [f32]) {
+        let inputs = self.inputs;
+        let columns = self.columns;
         assert_eq!(
             result.len(),
             left.count * columns,
@@ -145,7 +147,8 @@ impl RowTiles {
     }
 }
 
-/// Adds the products of some inputs to the sums of `M` rows, whose columns are in `V` vectors. `is_first`: nothing is summed yet.
+/// Adds the products of some inputs to the sums of `M` rows, whose columns are in `V` vectors. With `is_first`, the sums
+/// begin with zeros.
 ///
 /// # Safety
 ///

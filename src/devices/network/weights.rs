@@ -11,18 +11,20 @@ use crate::base::memory::require;
 use crate::core::workload::model::Model;
 use crate::core::workload::random;
 
+/// A tensor of a model's weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
     pub name: String,
-    /// A row for each output, as in PyTorch.
+    /// The sides, as in PyTorch: a matrix has a row for each output.
     pub shape: Vec<usize>,
 }
 
 impl Tensor {
-    /// Whether a file has it as the model needs it.
+    /// Checks that a file has the tensor as the model needs it.
     fn check(&self, file: &SafeTensors<'_>, model: &Model, spec: &Spec) -> Result<()> {
-        let (Tensor { name, shape }, listed, model) =
-            (self, model.network().is_some(), model.name());
+        let Tensor { name, shape } = self;
+        let is_listed = model.network().is_some();
+        let model = model.name();
         let Ok(found) = file.tensor(name) else {
             let mut names = file.names();
             names.sort_unstable();
@@ -44,7 +46,7 @@ impl Tensor {
                 vocabulary,
                 ..
             } = spec;
-            let sizes = if listed {
+            let sizes = if is_listed {
                 String::new()
             } else {
                 format!(
@@ -59,6 +61,7 @@ impl Tensor {
         Ok(())
     }
 
+    /// The size of the tensor in memory.
     fn bytes(&self) -> u128 {
         self.shape
             .iter()
@@ -68,9 +71,10 @@ impl Tensor {
     }
 }
 
-/// By model; widths as in the list of the built-in operators.
+/// The tensors of each model, with the names of widths from the list of the built-in operators.
 const TABLE: &str = include_str!("tensors.csv");
 
+/// The tensors that a model needs.
 pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
     if let Some(network) = model.network() {
         let tensors = network.distinct().iter().filter_map(operators::tensor);
@@ -81,40 +85,42 @@ pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
             })
             .collect();
     }
-    let (model, sizes) = (model.name(), spec.sizes());
+    let model = model.name();
+    let sizes = spec.sizes();
     let model = model.split_once(':').map_or(&*model, |(kind, _)| kind);
-    let of_model = TABLE
-        .lines()
-        .filter_map(|line| line.strip_prefix(model)?.strip_prefix(','));
-    let tensor = |(name, shape): (&str, &str)| Tensor {
-        name: name.into(),
-        shape: shape
-            .split(' ')
-            .map(|side| sizes.size(side) as usize)
-            .collect(),
-    };
-    of_model
-        .filter_map(|line| line.split_once(','))
-        .map(tensor)
-        .collect()
+    let mut tensors = Vec::new();
+    for line in TABLE.lines() {
+        let of_model = line
+            .strip_prefix(model)
+            .and_then(|rest| rest.strip_prefix(','));
+        if let Some((name, shape)) = of_model.and_then(|rest| rest.split_once(',')) {
+            let sides = shape.split(' ').map(|side| sizes.size(side) as usize);
+            tensors.push(Tensor {
+                name: name.into(),
+                shape: sides.collect(),
+            });
+        }
+    }
+    tensors
 }
 
-/// One tensor at a time, so that at most one is unpacked in memory beside the file.
+/// The weights of a model. Tensors are unpacked one at a time, so that memory holds at most one in addition to the file.
 #[derive(Debug)]
 pub struct Weights {
     tensors: Vec<Tensor>,
     /// A seed, or the bytes of a safetensors file.
-    source: Source,
+    source: WeightSource,
 }
 
 #[derive(Debug)]
-enum Source {
+enum WeightSource {
     Seed { seed: u64, bound: f32 },
     File(Vec<u8>),
 }
 
 impl Weights {
-    /// Fails for a file that is not safetensors, or a tensor that is missing or has another shape or type.
+    /// Opens the weights that `spec` names. Fails for a file that is not safetensors, and for a tensor that is missing or
+    /// has another shape or type.
     pub fn open(model: &Model, spec: &Spec) -> Result<Weights> {
         let tensors = tensors(model, spec);
         let bytes = tensors.iter().map(Tensor::bytes).sum();
@@ -122,12 +128,12 @@ impl Weights {
         require(bytes, what, "take a smaller one, or batchlab sim")?;
         let source = match &spec.weights {
             // Listed operators scale their sums.
-            None if model.network().is_some() => Source::Seed {
+            None if model.network().is_some() => WeightSource::Seed {
                 seed: spec.seed,
                 bound: 1.0,
             },
             // PyTorch's range for recurrent layers.
-            None => Source::Seed {
+            None => WeightSource::Seed {
                 seed: spec.seed,
                 bound: 1.0 / (spec.hidden as f32).sqrt(),
             },
@@ -143,7 +149,7 @@ impl Weights {
                     .iter()
                     .try_for_each(|tensor| tensor.check(&file, model, spec))
                     .within(path.display())?;
-                Source::File(bytes)
+                WeightSource::File(bytes)
             }
         };
         Ok(Weights { tensors, source })
@@ -156,22 +162,26 @@ impl Weights {
             .expect("a tensor of the model")
     }
 
-    /// A row for each output, and the width of a row.
+    /// The numbers of a matrix, a row for each output, and the width of a row.
     pub fn matrix(&self, name: &str) -> (Vec<f32>, usize) {
         (self.take(name), self.tensor(name).shape[1])
     }
 
+    /// The numbers of a tensor.
     pub fn take(&self, name: &str) -> Vec<f32> {
         match &self.source {
-            Source::Seed { seed, bound } => {
+            WeightSource::Seed { seed, bound } => {
                 let mut rng = random::sequence(*seed, 0, &format!("weights {name}"));
-                // 24 bits fit a float32 without rounding, the same on every machine.
-                let unit = |word: u32| (word >> 8) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
-                (0..self.tensor(name).shape.iter().product())
-                    .map(|_| unit(rng.next_u32()) * bound)
-                    .collect()
+                let count = self.tensor(name).shape.iter().product();
+                let mut numbers = Vec::with_capacity(count);
+                for _ in 0..count {
+                    // 24 bits fit a float32 without rounding, the same on every machine.
+                    let unit = (rng.next_u32() >> 8) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
+                    numbers.push(unit * bound);
+                }
+                numbers
             }
-            Source::File(bytes) => {
+            WeightSource::File(bytes) => {
                 let file = SafeTensors::deserialize(bytes).expect("it was read before");
                 let (numbers, _) = file
                     .tensor(name)

@@ -83,11 +83,9 @@ pub fn is_right(
     id: u64,
     output: Option<&Output>,
 ) -> Result<(), String> {
-    let (request, graph, output) = (
-        RequestId(id),
-        &requests.graphs[id as usize],
-        output.ok_or("no output")?,
-    );
+    let request = RequestId(id);
+    let graph = &requests.graphs[id as usize];
+    let output = output.ok_or("no output")?;
     let Some(operators) = network.operators() else {
         let same = *output == network.alone(request, graph);
         return if same {
@@ -128,7 +126,8 @@ pub fn results_are_the_same(cases: u64, serve: Serve<'_>) {
         let mut rng = random::sequence(number, 0, "listed");
         let model = &models[number as usize % models.len()];
         let requests = requests(model, rng.random_range(1..25), &mut rng);
-        let (by_stages, is_listed) = (rng.random_bool(0.6), model.network().is_some());
+        let by_stages = rng.random_bool(0.6);
+        let is_listed = model.network().is_some();
         let policy = match by_stages {
             true => policies::staged(is_listed, &mut rng),
             false => policies::of_model(true, if is_listed { 1 } else { 5 }, &mut rng),

@@ -9,7 +9,7 @@ use crate::core::workload::model::Model;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 use crate::devices::network::Network;
-use crate::devices::shared::left_over;
+use crate::devices::task_checks::left_over;
 
 pub type ByHand = (Vec<Step>, MemberList);
 
@@ -38,7 +38,8 @@ pub fn nodes_out_of_order(run: Run<'_>) {
     let one = || vec![step(0, 1, 1)];
     let leaf = || vec![step(1, 1, 1)];
     // The tree has the leaves 0 and 1 under the root 2.
-    let (chain, tree) = (("lstm", "chain:3"), ("tree-lstm", "tree:3 3 0"));
+    let chain = ("lstm", "chain:3");
+    let tree = ("tree-lstm", "tree:3 3 0");
     let cases: [(_, Vec<ByHand>, &str); 11] = [
         (
             chain,

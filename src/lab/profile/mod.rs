@@ -117,7 +117,7 @@ impl ProfileSubject<'_> {
         })
     }
 
-    /// Starts a backend with these options.
+    /// Starts a backend after this preparation.
     fn start_with(
         &mut self,
         requests: &Requests,

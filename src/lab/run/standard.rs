@@ -18,8 +18,8 @@ use crate::core::workload::model::Model;
 use crate::core::workload::trace::Requests;
 use crate::devices::cpu;
 use crate::devices::cuda;
-use crate::devices::cuda::gpu::driver::{Libraries, Library};
-use crate::devices::cuda::gpu::{Gpus, libraries};
+use crate::devices::cuda::gpu::Gpus;
+use crate::devices::cuda::gpu::libraries::{self, Libraries, Library};
 use crate::devices::network::Network;
 
 /// The scenarios that `validate` runs by default.
@@ -228,7 +228,7 @@ impl Loaded for OnGpus {
             driver,
             nvrtc,
             cublas,
-        } = Libraries::of(&libraries::find());
+        } = Libraries::describe(&libraries::find());
         let version =
             |library: Option<Library>| library.map_or("unknown".into(), |library| library.version);
         let [driver, nvrtc, cublas] = [driver, nvrtc, cublas].map(version);

@@ -8,7 +8,7 @@ use batchlab::cost::grnn::{
     DataSheet, KernelLaunches, RecurrentCell, RnnSizes, Space, rank, weights_of_thread,
 };
 use batchlab::cuda::gpu::grnn::{Configuration, headers};
-use batchlab::cuda::gpu::nvrtc::{Nvrtc, Source, Target};
+use batchlab::cuda::gpu::nvrtc::{CompileTarget, KernelSource, Nvrtc};
 
 use crate::compile::{ARCHITECTURES, Figures, figures, nvrtc, warning};
 
@@ -48,13 +48,13 @@ fn compiled(nvrtc: &Nvrtc, configuration: &Configuration, architecture: u32) -> 
     let mut options = configuration.options();
     options.push("--ptxas-options=-v".into());
     let (name, text) = configuration.source();
-    let source = Source {
+    let source = KernelSource {
         name,
         text,
         headers: &headers(),
     };
     let log = nvrtc
-        .compile(&source, Target::Cubin(architecture), &options)
+        .compile(&source, CompileTarget::Cubin(architecture), &options)
         .unwrap_or_else(|error| panic!("{error}"))
         .log;
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Micro-benchmarks: what they compute has all their work in it, and they compile without spills.
 
 use batchlab::cuda::gpu::grnn::{MICRO, file, headers, micro_options};
-use batchlab::cuda::gpu::nvrtc::{Source, Target};
+use batchlab::cuda::gpu::nvrtc::{CompileTarget, KernelSource};
 
 use crate::compile::{ARCHITECTURES, figures, nvrtc, warning};
 use crate::host_cuda::{Argument, Grid, Kernels};
@@ -214,12 +214,12 @@ fn they_compile_without_spills() {
         let mut options = micro_options();
         options.push("--ptxas-options=-v".into());
         let (name, text) = file(MICRO);
-        let source = Source {
+        let source = KernelSource {
             name,
             text,
             headers: &headers(),
         };
-        let compiled = nvrtc.compile(&source, Target::Cubin(architecture), &options);
+        let compiled = nvrtc.compile(&source, CompileTarget::Cubin(architecture), &options);
         let log = compiled.unwrap_or_else(|error| panic!("{error}")).log;
         assert_eq!(warning(&log), None, "sm_{architecture}:\n{log}");
         let figures = figures(&log);

@@ -17,7 +17,7 @@ use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
-use crate::devices::network::{Batch, Cell, Network, Scratch};
+use crate::devices::network::{CellBatch, Network, NetworkCell, Scratch};
 use crate::devices::tests::policy_mistakes::{self, ByHand};
 
 /// On rows whose first word is a multiple of 16.
@@ -30,8 +30,8 @@ enum Trouble {
 #[derive(Debug)]
 struct Faulty(Mix, Trouble);
 
-impl Cell for Faulty {
-    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+impl NetworkCell for Faulty {
+    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
         self.0.run(batch, out, scratch);
         for row in 0..batch.rows {
             let word = batch.tokens[batch.tokens_of(row).start];
@@ -75,7 +75,8 @@ fn serve_chains(
     policy: &dyn Settings,
     rng: &mut RandomSequence,
 ) -> (Vec<Option<u64>>, FullRecord) {
-    let (model, cells) = (Kind::Chains.model(), Kind::Chains.cells());
+    let model = Kind::Chains.model();
+    let cells = Kind::Chains.cells();
     serve(
         network,
         &Setup {
@@ -203,8 +204,8 @@ fn a_backend_that_is_dropped_leaves_its_tasks_undone() {
     /// Never ends by itself.
     #[derive(Debug)]
     struct Slow(Mix);
-    impl Cell for Slow {
-        fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+    impl NetworkCell for Slow {
+        fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
             std::thread::sleep(std::time::Duration::from_millis(1));
             self.0.run(batch, out, scratch);
         }

@@ -17,9 +17,9 @@ use crate::core::workload::model::Unfolder;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 use crate::devices::cpu::Cpu;
-use crate::devices::cpu::table::Table;
-use crate::devices::cpu::worker::{Job, Worker};
-use crate::devices::network::{Batch, Cell, Scratch};
+use crate::devices::cpu::table::StateTable;
+use crate::devices::cpu::worker::{CpuWorker, WorkerJob};
+use crate::devices::network::{CellBatch, NetworkCell, Scratch};
 use crate::devices::tests::listed_networks::{self, Case, EXAMPLE, costs, listed, network};
 
 #[test]
@@ -34,7 +34,8 @@ fn results_are_the_same_in_stages_and_whole_and_node_by_node() {
               ..
           },
           rng| {
-            let (model, costs) = (network.model(), costs(network.model()));
+            let model = network.model();
+            let costs = costs(network.model());
             let setup = Setup {
                 model,
                 cells: &model.cell_types(),
@@ -68,11 +69,11 @@ fn queries_stay_from_operator_to_operator() {
     let graph = Unfolder::new(&model)
         .unfold(&Shape::Tokens(5))
         .expect("a graph");
-    let table = Arc::new(Table::new(
+    let table = Arc::new(StateTable::new(
         vec![graph.clone(); 3].into(),
         Arc::clone(&network),
     ));
-    let mut worker = Worker::new(
+    let mut worker = CpuWorker::new(
         WorkerId(0),
         Arc::clone(&network),
         Arc::clone(&table),
@@ -94,7 +95,7 @@ fn queries_stay_from_operator_to_operator() {
             times: 1,
             input: 9,
         };
-        Job {
+        WorkerJob {
             id: TaskId(0),
             steps: smallvec![step],
             members: MemberList::Nodes(nodes),
@@ -132,8 +133,8 @@ struct Meeting {
     expected: usize,
 }
 
-impl Cell for Meeting {
-    fn run(&self, _: &Batch<'_>, out: &mut [f32], _: &mut Scratch) {
+impl NetworkCell for Meeting {
+    fn run(&self, _: &CellBatch<'_>, out: &mut [f32], _: &mut Scratch) {
         self.there.fetch_add(1, Ordering::SeqCst);
         let given_up = clock::now() + Duration::from_secs(20);
         while self.there.load(Ordering::SeqCst) < self.expected {

@@ -85,7 +85,8 @@ fn every_request_has_the_result_of_a_single_run() {
     for case in 0..120 {
         let mut rng = random::sequence(case, 0, "cpu");
         let kind = Kind::ALL[case as usize % Kind::ALL.len()];
-        let (model, cells) = (kind.model(), kind.cells());
+        let model = kind.model();
+        let cells = kind.cells();
         let requests = kind.requests(rng.random_range(1..40), &mut rng);
         let setup = Setup {
             model: &model,
@@ -155,7 +156,8 @@ fn the_cells_of_every_model_give_the_same_bits() {
         });
         let cells = model.cell_types();
         let mut shape = || {
-            let (length, target) = (rng.random_range(1..9), rng.random_range(1..9));
+            let length = rng.random_range(1..9);
+            let target = rng.random_range(1..9);
             match &model {
                 Model::Lstm | Model::Gru | Model::Dnn(_) => format!("tokens:{length}"),
                 Model::Seq2Seq => format!("seq2seq:{length}>{target}"),

@@ -10,27 +10,27 @@ use super::toy;
 use crate::base::units::{CellId, NodeId, RequestId, TaskId, WorkerId};
 use crate::core::task::{MemberList, NodeRef, Step};
 use crate::core::workload::cell_graph::{CellGraph, Run};
-use crate::devices::cpu::table::Table;
-use crate::devices::cpu::worker::{Job, Worker};
+use crate::devices::cpu::table::StateTable;
+use crate::devices::cpu::worker::{CpuWorker, WorkerJob};
 use crate::devices::network::Network;
 
 /// A worker without a thread.
 struct Bench {
     network: Arc<Network>,
-    table: Arc<Table>,
-    worker: Worker,
+    table: Arc<StateTable>,
+    worker: CpuWorker,
     graph: CellGraph,
 }
 
 impl Bench {
     fn new(requests: usize, graph: CellGraph) -> Bench {
         let network = toy::network();
-        let table = Arc::new(Table::new(
+        let table = Arc::new(StateTable::new(
             vec![graph.clone(); requests].into(),
             Arc::clone(&network),
         ));
         let stop = Arc::new(AtomicBool::new(false));
-        let worker = Worker::new(WorkerId(0), Arc::clone(&network), Arc::clone(&table), stop);
+        let worker = CpuWorker::new(WorkerId(0), Arc::clone(&network), Arc::clone(&table), stop);
         Bench {
             network,
             table,
@@ -39,7 +39,7 @@ impl Bench {
         }
     }
 
-    fn run(&mut self, job: &Job, next: Option<&Job>) {
+    fn run(&mut self, job: &WorkerJob, next: Option<&WorkerJob>) {
         self.worker.run(job);
         self.worker.settle(next);
     }
@@ -54,7 +54,7 @@ impl Bench {
     }
 }
 
-fn job(cell: u16, nodes: &[(u32, u32)]) -> Job {
+fn job(cell: u16, nodes: &[(u32, u32)]) -> WorkerJob {
     let nodes: Vec<NodeRef> = nodes
         .iter()
         .map(|(request, node)| NodeRef {
@@ -68,7 +68,7 @@ fn job(cell: u16, nodes: &[(u32, u32)]) -> Job {
         times: 1,
         input: 0,
     };
-    Job {
+    WorkerJob {
         id: TaskId(0),
         steps: smallvec![step],
         members: MemberList::Nodes(nodes),
@@ -78,7 +78,7 @@ fn job(cell: u16, nodes: &[(u32, u32)]) -> Job {
 #[test]
 fn rows_stay_while_the_next_job_goes_on_with_them() {
     let mut bench = Bench::new(2, CellGraph::chain(CellId(0), 4));
-    let jobs: Vec<Job> = (0..4).map(|node| job(0, &[(1, node), (0, node)])).collect();
+    let jobs: Vec<WorkerJob> = (0..4).map(|node| job(0, &[(1, node), (0, node)])).collect();
     for node in 0..4 {
         bench.run(&jobs[node], jobs.get(node + 1));
         assert_eq!(bench.table.is_fresh(RequestId(0)), node < 3, "node {node}");
@@ -100,7 +100,7 @@ fn the_log_has_the_steps_of_whole_requests() {
     };
     let requests = vec![RequestId(0), RequestId(1)];
     bench.run(
-        &Job {
+        &WorkerJob {
             id: TaskId(7),
             steps: smallvec![step],
             members: MemberList::Requests(requests),
@@ -195,7 +195,7 @@ fn rows_stay_while_others_join_leave_or_change_places() {
 fn a_batch_leaves_the_table_alone_for_those_that_stay() {
     let mut bench = Bench::new(40, CellGraph::chain(CellId(0), 30));
     // One request joins at each job, at the front, and the one that joined 30 jobs earlier has ended.
-    let jobs: Vec<Job> = (0..69_u32)
+    let jobs: Vec<WorkerJob> = (0..69_u32)
         .map(|now| {
             let members: Vec<_> = (0..40)
                 .rev()
@@ -262,7 +262,7 @@ fn the_rows_of_whole_requests_stay_until_each_has_ended() {
     ] {
         let members = MemberList::Requests(members.to_vec());
         bench.run(
-            &Job {
+            &WorkerJob {
                 id: TaskId(0),
                 steps,
                 members,

@@ -11,7 +11,7 @@ use crate::core::workload::model::{CellType, Model};
 use crate::core::workload::random::RandomSequence;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
-use crate::devices::network::{Batch, Cell, Network, Scratch, Spec};
+use crate::devices::network::{CellBatch, Network, NetworkCell, Scratch, Spec};
 
 pub const WIDTH: usize = 5;
 
@@ -22,8 +22,8 @@ pub struct Mix {
     pub writes: bool,
 }
 
-impl Cell for Mix {
-    fn run(&self, batch: &Batch<'_>, out: &mut [f32], _: &mut Scratch) {
+impl NetworkCell for Mix {
+    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], _: &mut Scratch) {
         assert_eq!(out.len(), batch.rows * WIDTH);
         assert_eq!(batch.states_at.len(), batch.rows);
         for (row, out) in out.chunks_exact_mut(WIDTH).enumerate() {
@@ -56,12 +56,12 @@ pub fn network() -> Arc<Network> {
         Box::new(Mix {
             salt,
             writes: salt == 0,
-        }) as Box<dyn Cell>
+        }) as Box<dyn NetworkCell>
     };
     of_cells((0..3).map(cell).collect())
 }
 
-pub fn of_cells(cells: Vec<Box<dyn Cell>>) -> Arc<Network> {
+pub fn of_cells(cells: Vec<Box<dyn NetworkCell>>) -> Arc<Network> {
     let width = WIDTH as u32;
     let spec = Spec {
         hidden: width,
@@ -117,7 +117,7 @@ pub fn alone(network: &Network, request: RequestId, graph: &CellGraph) -> u64 {
             .flat_map(|input| states[*input as usize])
             .collect();
         let all = 0..needs.len() as u32;
-        let batch = Batch {
+        let batch = CellBatch {
             rows: 1,
             tokens: &tokens,
             token_ends: &[tokens.len() as u32],

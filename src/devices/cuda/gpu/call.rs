@@ -6,12 +6,12 @@ use cudarc::driver::result;
 use cudarc::driver::sys::{CUfunction, CUstream};
 
 use super::driver::Owned;
-use crate::devices::cuda::device::Fault;
+use crate::devices::cuda::device::DeviceFault;
 
 /// The threads of a block in most kernels.
 pub(super) const BLOCK: u32 = 256;
 
-/// Reads from a kernel's source which of its parameters have eight bytes. `None` if the source has no such kernel.
+/// Which of a kernel's parameters have eight bytes, read from its source. `None` if the source has no such kernel.
 pub(super) fn wide_parameters(source: &str, kernel: &str) -> Option<Vec<bool>> {
     let definition = source.lines().position(|line| {
         let name = line.split('(').next().unwrap_or_default();
@@ -35,7 +35,7 @@ pub(super) fn wide_parameters(source: &str, kernel: &str) -> Option<Vec<bool>> {
 #[derive(Clone, Debug)]
 pub(super) struct Function {
     pub raw: CUfunction,
-    /// [`wide_parameters`].
+    /// Which parameters have eight bytes, as [`wide_parameters`] finds them.
     pub wide: Vec<bool>,
 }
 
@@ -89,7 +89,7 @@ fn four_bytes(number: u32) -> u64 {
 
 /// A launch that can be queued again and again.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct KernelCall {
     function: CUfunction,
     grid: (u32, u32),
     threads: u32,
@@ -102,12 +102,12 @@ pub(super) struct Call {
     places: Box<[*mut c_void]>,
 }
 
-impl Call {
+impl KernelCall {
     /// A launch with `grid` blocks in x and y.
     ///
     /// # Panics
     /// If the arguments do not match the kernel's parameters in number and size.
-    pub fn new(function: &Function, grid: (u32, u32), arguments: impl Argument) -> Call {
+    pub fn new(function: &Function, grid: (u32, u32), arguments: impl Argument) -> KernelCall {
         let mut list = Arguments::default();
         arguments.put(&mut list);
         let (mut values, wide): (Vec<u64>, Vec<bool>) = list.into_iter().unzip();
@@ -119,7 +119,7 @@ impl Call {
             .iter_mut()
             .map(|value| (&raw mut *value).cast())
             .collect();
-        Call {
+        KernelCall {
             function: function.raw,
             grid,
             threads: BLOCK,
@@ -130,14 +130,15 @@ impl Call {
         }
     }
 
-    pub fn of_threads(self, threads: u32) -> Call {
-        Call { threads, ..self }
+    /// Sets the threads of a block.
+    pub fn of_threads(self, threads: u32) -> KernelCall {
+        KernelCall { threads, ..self }
     }
 
     /// Makes the launch cooperative: all blocks, each with `shared` bytes of dynamic shared memory, are resident at the
     /// same time and may wait for each other.
-    pub fn cooperative(self, shared: u32) -> Call {
-        Call {
+    pub fn cooperative(self, shared: u32) -> KernelCall {
+        KernelCall {
             cooperative: true,
             shared,
             ..self
@@ -158,7 +159,11 @@ impl Call {
     /// # Safety
     /// The function's module is loaded, the stream and the memory behind the arguments belong to its context, which is
     /// current, and outlive the launch, and the arguments are those of the function.
-    pub unsafe fn queue(&mut self, what: &str, stream: &Owned<CUstream>) -> Result<(), Fault> {
+    pub unsafe fn queue(
+        &mut self,
+        what: &str,
+        stream: &Owned<CUstream>,
+    ) -> Result<(), DeviceFault> {
         let (width, height) = self.grid;
         let launch = if self.cooperative {
             result::launch_cooperative_kernel
@@ -200,7 +205,7 @@ mod tests {
             raw: std::ptr::null_mut(),
             wide,
         };
-        let mut call = Call::new(
+        let mut call = KernelCall::new(
             &function,
             (1, 1),
             (1u64 << 40, u64::MAX, (7u32, 8u64), 9u32),

@@ -14,15 +14,14 @@ use cudarc::driver::sys::CUstream;
 use libloading::Library;
 
 use super::driver::{Gpu, Owned};
-use super::libraries::functions;
-use super::memory::Memory;
-use super::nvrtc::refusal;
+use super::library::{functions, refusal};
+use super::memory::GpuMemory;
 use crate::base::precision::Precision;
-use crate::devices::cuda::device::Fault;
+use crate::devices::cuda::device::DeviceFault;
 
 type HandlePointer = *mut c_void;
 
-/// The oldest architecture that CUDA 13 serves, which cuBLAS does not tell.
+/// The oldest architecture that CUDA 13 serves, which cuBLAS does not report.
 const OLDEST_OF_13: u32 = 75;
 
 functions! {
@@ -45,6 +44,7 @@ functions! {
     }
 }
 
+/// cuBLAS, NVIDIA's library for products of matrices.
 #[derive(Clone, Debug)]
 pub struct Cublas {
     pub version: (u32, u32, u32),
@@ -55,18 +55,17 @@ pub struct Cublas {
 impl Cublas {
     pub(super) fn bind(library: &'static Library, path: PathBuf) -> Result<Cublas, String> {
         let functions = Functions::of(library)?;
-        let part = |which| {
-            let mut number = 0;
+        let mut version = [0; 3];
+        for (which, part) in (0..).zip(&mut version) {
             // SAFETY: the function writes one number, and needs no handle.
-            let status = unsafe { (functions.property)(which, &mut number) };
-            if status == 0 {
-                Ok(number.max(0) as u32)
-            } else {
-                Err("fails when asked for its version".to_string())
+            let status = unsafe { (functions.property)(which, part) };
+            if status != 0 {
+                return Err("fails when asked for its version".to_string());
             }
-        };
+        }
+        let [major, minor, patch] = version.map(|part| part.max(0) as u32);
         Ok(Cublas {
-            version: (part(0)?, part(1)?, part(2)?),
+            version: (major, minor, patch),
             path,
             functions,
         })
@@ -85,28 +84,30 @@ impl Cublas {
         }
     }
 
-    fn check(&self, doing: impl fmt::Display, status: i32) -> Result<(), Fault> {
+    fn check(&self, doing: impl fmt::Display, status: i32) -> Result<(), DeviceFault> {
         if status == 0 {
             return Ok(());
         }
         // SAFETY: for any number the library returns a static text that ends with a zero.
         let reason = unsafe { CStr::from_ptr((self.functions.describe)(status)) }.to_string_lossy();
         // The driver's next answer will tell whether the GPU is lost.
-        Err(Fault::survived(format!("cuBLAS: {doing}: {reason}")))
+        Err(DeviceFault::survived(format!("cuBLAS: {doing}: {reason}")))
     }
 }
 
 /// A product \[rows, outputs\] = \[rows, inputs\] · \[outputs, inputs\]ᵀ of row-major matrices; addresses are the
 /// GPU's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Product {
-    /// The left matrix, and the distance of its rows in elements.
+pub(super) struct GpuProduct {
+    /// The left matrix.
     pub left: u64,
+    /// The distance of the left matrix's rows, in elements.
     pub stride: u32,
     /// The weights.
     pub right: u64,
-    /// The result in float32, and the distance of its rows.
+    /// The result, in float32.
     pub result: u64,
+    /// The distance of the result's rows.
     pub result_stride: u32,
     pub rows: u32,
     pub inputs: u32,
@@ -117,12 +118,17 @@ pub(super) struct Product {
 }
 
 /// The properties by which the library selects a kernel: the sizes of a product or of pairs, and the distances of rows.
-pub(super) type Size = ([u32; 5], Option<u32>);
+pub(super) type ProductSize = ([u32; 5], Option<u32>);
 
-impl Product {
-    /// Of contiguous matrices with these rows, inputs and outputs.
-    pub fn of([rows, inputs, outputs]: [u32; 3], left: u64, right: u64, result: u64) -> Product {
-        Product {
+impl GpuProduct {
+    /// A product of contiguous matrices with these rows, inputs and outputs.
+    pub fn contiguous(
+        [rows, inputs, outputs]: [u32; 3],
+        left: u64,
+        right: u64,
+        result: u64,
+    ) -> GpuProduct {
+        GpuProduct {
             left,
             stride: inputs,
             right,
@@ -135,7 +141,8 @@ impl Product {
         }
     }
 
-    pub fn size(&self) -> Size {
+    /// The properties by which the library selects a kernel.
+    pub fn size(&self) -> ProductSize {
         (
             [
                 self.rows,
@@ -149,7 +156,7 @@ impl Product {
     }
 }
 
-/// A handle with its stream.
+/// A handle of the library with its stream.
 #[derive(Debug)]
 pub(super) struct Handle {
     cublas: Cublas,
@@ -157,23 +164,26 @@ pub(super) struct Handle {
     element: Type,
     compute: Compute,
     pub stream: Owned<CUstream>,
-    _workspace: Memory,
+    _workspace: GpuMemory,
 }
 
 impl Handle {
     /// Opens a stream of a GPU. Without a workspace of its own the library would allocate one in every graph.
-    pub fn new(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<Handle, Fault> {
+    pub fn new(
+        gpu: &Arc<Gpu>,
+        cublas: &Cublas,
+        precision: Precision,
+    ) -> Result<Handle, DeviceFault> {
         let (element, compute) = match precision {
             Precision::F32 => (Type::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F),
             Precision::Tf32 => (Type::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F_FAST_TF32),
             Precision::Bf16 => (Type::CUDA_R_16BF, Compute::CUBLAS_COMPUTE_32F),
             Precision::F16 => (Type::CUDA_R_16F, Compute::CUBLAS_COMPUTE_32F),
         };
-        let (stream, workspace) = (
-            gpu.stream()?,
-            Memory::new(gpu, workspace_of(gpu), "products' workspace")?,
-        );
-        let (address, bytes) = (workspace.address() as *mut c_void, workspace.bytes);
+        let stream = gpu.stream()?;
+        let workspace = GpuMemory::new(gpu, workspace_of(gpu), "products' workspace")?;
+        let address = workspace.address() as *mut c_void;
+        let bytes = workspace.bytes;
         let mut handle = ptr::null_mut();
         // SAFETY: a context is current, and the handle has a place.
         let status = unsafe { (cublas.functions.create)(&mut handle) };
@@ -206,16 +216,16 @@ impl Handle {
     /// # Safety
     ///
     /// The addresses are memory of the handle's context, as large as the sizes say, that outlives the queued work.
-    pub unsafe fn multiply(&self, product: &Product) -> Result<(), Fault> {
-        let Product {
+    pub unsafe fn multiply(&self, product: &GpuProduct) -> Result<(), DeviceFault> {
+        let GpuProduct {
             rows,
             inputs,
             outputs,
             pairs,
             ..
         } = *product;
-        let (one, zero) = (1.0f32, 0.0f32);
-        let size = |height: u32, width: u32| i64::from(height) * i64::from(width);
+        let one = 1.0f32;
+        let zero = 0.0f32;
         // The library is column-major: it sees weights [inputs, outputs], a left matrix [inputs, rows] and a result
         // [outputs, rows]; the right matrix of a pair is [outputs, inputs]. SAFETY: the caller's promise; both factors
         // are read before the call returns.
@@ -253,16 +263,16 @@ impl Handle {
                     product.right as *const c_void,
                     self.element,
                     outputs as i32,
-                    size(inputs, outputs),
+                    matrix_size(inputs, outputs),
                     product.left as *const c_void,
                     self.element,
                     inputs as i32,
-                    size(rows, inputs),
+                    matrix_size(rows, inputs),
                     (&raw const zero).cast(),
                     product.result as *mut c_void,
                     Type::CUDA_R_32F,
                     outputs as i32,
-                    size(rows, outputs),
+                    matrix_size(rows, outputs),
                     count as i32,
                     self.compute,
                     Algorithm::CUBLAS_GEMM_DFALT,
@@ -280,6 +290,10 @@ impl Handle {
             ),
         }
     }
+}
+
+fn matrix_size(height: u32, width: u32) -> i64 {
+    i64::from(height) * i64::from(width)
 }
 
 /// The size of a workspace as NVIDIA recommends it: products share more work on recent GPUs.

@@ -1,4 +1,4 @@
-//! The driver, the GPUs that it opens, and their description.
+//! NVIDIA's driver and the GPUs that it opens.
 
 use std::fmt;
 use std::mem;
@@ -10,13 +10,12 @@ use std::time::Duration;
 use cudarc::driver::CudaContext;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult, CUstream};
-use libloading::Library as Opened;
-use serde::Serialize;
+use libloading::Library;
 
-use super::libraries::{Found, functions};
+use super::library::{dotted, functions};
 use crate::base::clock;
 use crate::base::error::{Error, Result};
-use crate::devices::cuda::device::Fault;
+use crate::devices::cuda::device::DeviceFault;
 
 /// The oldest CUDA version that a driver must support.
 const OLDEST: (u32, u32) = (12, 0);
@@ -30,6 +29,7 @@ functions! {
     }
 }
 
+/// NVIDIA's driver.
 #[derive(Clone, Debug)]
 pub struct Driver {
     /// The newest CUDA version that it supports, as major and minor number.
@@ -38,7 +38,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    pub(super) fn bind(library: &'static Opened, path: PathBuf) -> Result<Driver, String> {
+    pub(super) fn bind(library: &'static Library, path: PathBuf) -> Result<Driver, String> {
         let functions = Functions::of(library)?;
         let mut version = 0;
         // SAFETY: the function writes one number, and may be called before the driver is initialised.
@@ -66,36 +66,44 @@ impl Driver {
                 dotted(OLDEST)
             )));
         }
-        let count = result::init().and_then(|()| result::device::get_count());
-        let none = |reason: String| {
-            Error::failed(format!(
-                "there is no GPU: the driver {} (CUDA {}) says: {reason}; see whether CUDA_VISIBLE_DEVICES hides one",
-                self.path.display(),
-                dotted(self.version)
-            ))
+        let reason = match result::init().and_then(|()| result::device::get_count()) {
+            Ok(0) => "0 devices".to_string(),
+            Ok(count) => return Ok(count as usize),
+            Err(error) => error_text(error),
         };
-        match count {
-            Ok(0) => Err(none("0 devices".into())),
-            Ok(count) => Ok(count as usize),
-            Err(error) => Err(none(said(error))),
-        }
+        Err(Error::failed(format!(
+            "there is no GPU: the driver {} (CUDA {}) says: {reason}; see whether CUDA_VISIBLE_DEVICES hides one",
+            self.path.display(),
+            dotted(self.version)
+        )))
     }
 
-    /// The architectures of the GPUs that it sees, without those that are [too old](OLDEST_GPU). None if it can't tell.
-    pub(super) fn served(&self) -> Vec<u32> {
-        let ask = |number| {
-            let device = result::device::get(number as i32)?;
-            // SAFETY: the driver has given the device.
-            let part = |which| unsafe { result::device::get_attribute(device, which) };
-            let major = part(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-            let minor = part(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-            Ok::<_, DriverError>((10 * major + minor).max(0) as u32)
-        };
+    /// The architectures of the GPUs that it sees and that are not [too old](OLDEST_GPU).
+    pub(super) fn architectures(&self) -> Vec<u32> {
         (0..self.gpus().unwrap_or(0))
-            .flat_map(ask)
+            .flat_map(architecture)
             .filter(|architecture| *architecture >= OLDEST_GPU)
             .collect()
     }
+}
+
+/// The architecture of a GPU: 90 for compute capability 9.0.
+fn architecture(number: usize) -> Result<u32, DriverError> {
+    let device = result::device::get(number as i32)?;
+    // SAFETY: the driver has given the device.
+    let [major, minor] = unsafe {
+        [
+            result::device::get_attribute(
+                device,
+                CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+            )?,
+            result::device::get_attribute(
+                device,
+                CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+            )?,
+        ]
+    };
+    Ok((10 * major + minor).max(0) as u32)
 }
 
 /// A version in CUDA's encoding, 1000 for a major and 10 for a minor number.
@@ -104,24 +112,20 @@ fn numbers(version: i32) -> (u32, u32) {
     (version / 1000, version % 1000 / 10)
 }
 
-pub fn dotted((major, minor): (u32, u32)) -> String {
-    format!("{major}.{minor}")
-}
-
 /// An error in the driver's own words.
-fn said(error: DriverError) -> String {
+fn error_text(error: DriverError) -> String {
     let text = error
         .error_string()
         .map_or("unknown error".into(), |text| text.to_string_lossy());
     format!("{text} ({:?})", error.0)
 }
 
-/// Whether a worker can continue after an error, because the call was wrong and not the computation. All other errors
-/// stick to the context: every later call fails too.
-fn survivable(error: CUresult) -> bool {
-    let of_a_capture = CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+/// Whether a worker can continue after an error, because the call was wrong and not the computation. After all other
+/// errors, every later call in the context fails too.
+fn is_survivable(error: CUresult) -> bool {
+    let capture_errors = CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
         ..=CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-    let is_survivable = matches!(
+    let is_wrong_call = matches!(
         error,
         CUresult::CUDA_ERROR_INVALID_VALUE
             | CUresult::CUDA_ERROR_OUT_OF_MEMORY
@@ -146,14 +150,14 @@ fn survivable(error: CUresult) -> bool {
             | CUresult::CUDA_ERROR_NOT_SUPPORTED
             | CUresult::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
     );
-    is_survivable || of_a_capture.contains(&error)
+    is_wrong_call || capture_errors.contains(&error)
 }
 
 /// The meaning of a failed call for the backend. `doing` names its purpose.
-pub(super) fn fault(doing: impl fmt::Display, error: DriverError) -> Fault {
-    Fault {
-        reason: format!("{doing}: {}", said(error)),
-        lost: !survivable(error.0),
+pub(super) fn fault(doing: impl fmt::Display, error: DriverError) -> DeviceFault {
+    DeviceFault {
+        reason: format!("{doing}: {}", error_text(error)),
+        lost: !is_survivable(error.0),
     }
 }
 
@@ -161,21 +165,21 @@ pub(super) fn fault(doing: impl fmt::Display, error: DriverError) -> Fault {
 #[derive(Debug)]
 pub(super) struct Gpu {
     context: Arc<CudaContext>,
-    /// Its index among the GPUs that the process sees.
+    /// The index among the GPUs that the process sees.
     pub number: usize,
     pub name: String,
     pub multiprocessors: u32,
-    /// 90 for compute capability 9.0.
+    /// The architecture: 90 for compute capability 9.0.
     pub architecture: u32,
-    /// Why it can no longer be used.
+    /// Why the GPU can no longer be used.
     lost: OnceLock<String>,
-    given_up: AtomicBool,
+    is_given_up: AtomicBool,
 }
 
 impl Gpu {
-    /// Opens a GPU to compute on it. Fails as [`Gpu::look_at`], and if it is too old for the kernels.
+    /// Opens a GPU to compute on it. Fails if it can't be [examined](Gpu::examine), or if it is too old for the kernels.
     pub fn open(number: usize) -> Result<Arc<Gpu>> {
-        let gpu = Gpu::look_at(number)?;
+        let gpu = Gpu::examine(number)?;
         if gpu.architecture < OLDEST_GPU {
             return Err(Error::failed(format!(
                 "{gpu} has compute capability {}, and the kernels need {} (Volta) or later; name a newer GPU in \
@@ -189,64 +193,64 @@ impl Gpu {
 
     /// Opens a GPU, which must be one of those that [`Driver::gpus`] counted. Fails if another process has exclusive
     /// use of it, or if it is broken.
-    fn look_at(number: usize) -> Result<Arc<Gpu>> {
-        let opened = || -> Result<Gpu, DriverError> {
-            let context = CudaContext::new(number)?;
-            let attribute = |attribute| {
-                context
-                    .attribute(attribute)
-                    .map(|value| value.max(0) as u32)
-            };
-            let multiprocessors =
-                attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-            let (major, minor) = context.compute_capability()?;
-            let architecture = (10 * major + minor).max(0) as u32;
-            let (lost, given_up) = (OnceLock::new(), AtomicBool::new(false));
-            Ok(Gpu {
-                number,
-                name: context.name()?,
-                multiprocessors,
-                architecture,
-                lost,
-                given_up,
-                context,
-            })
-        };
-        let failed =
-            |error| Error::failed(fault(format_args!("GPU {number} can't be opened"), error));
-        opened().map(Arc::new).map_err(failed)
+    pub(super) fn examine(number: usize) -> Result<Arc<Gpu>> {
+        match Gpu::open_context(number) {
+            Ok(gpu) => Ok(Arc::new(gpu)),
+            Err(error) => Err(Error::failed(fault(
+                format_args!("GPU {number} can't be opened"),
+                error,
+            ))),
+        }
+    }
+
+    fn open_context(number: usize) -> Result<Gpu, DriverError> {
+        let context = CudaContext::new(number)?;
+        let multiprocessors = context
+            .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?
+            .max(0) as u32;
+        let (major, minor) = context.compute_capability()?;
+        Ok(Gpu {
+            number,
+            name: context.name()?,
+            multiprocessors,
+            architecture: (10 * major + minor).max(0) as u32,
+            lost: OnceLock::new(),
+            is_given_up: AtomicBool::new(false),
+            context,
+        })
     }
 
     /// Opens a stream.
-    pub fn stream(self: &Arc<Gpu>) -> Result<Owned<CUstream>, Fault> {
-        let stream = || result::stream::create(result::stream::StreamKind::NonBlocking);
-        let stream = self.call("a stream can't be made", stream)?;
+    pub fn stream(self: &Arc<Gpu>) -> Result<Owned<CUstream>, DeviceFault> {
+        let stream = self.call("a stream can't be made", || {
+            result::stream::create(result::stream::StreamKind::NonBlocking)
+        })?;
         // SAFETY: it was made above.
         Ok(unsafe { Owned::new(self, stream, result::stream::destroy) })
     }
 
-    /// Fails if it is lost.
-    pub fn usable(&self) -> Result<(), Fault> {
+    /// Fails if the GPU is lost.
+    pub fn check_usable(&self) -> Result<(), DeviceFault> {
         self.lost.get().map_or(Ok(()), |reason| {
-            Err(Fault {
+            Err(DeviceFault {
                 reason: reason.clone(),
                 lost: true,
             })
         })
     }
 
-    /// No call reaches it any more, so that none waits for work that does not end.
+    /// Keeps all further calls from the GPU, so that none waits for work that does not end.
     pub fn give_up(&self, reason: &str) {
         self.lost.get_or_init(|| reason.into());
         // Its last owner would close it.
         mem::forget(Arc::clone(&self.context));
-        self.given_up.store(true, Ordering::Relaxed);
+        self.is_given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Makes its context current on the calling thread.
-    pub fn bind(&self) -> Result<(), Fault> {
-        if self.given_up.load(Ordering::Relaxed) {
-            return Err(Fault {
+    /// Makes the GPU's context current on the calling thread.
+    pub fn bind(&self) -> Result<(), DeviceFault> {
+        if self.is_given_up.load(Ordering::Relaxed) {
+            return Err(DeviceFault {
                 reason: format!("{self}: was given up"),
                 lost: true,
             });
@@ -256,44 +260,46 @@ impl Gpu {
             .map_err(|error| self.fault("can't be used", error))
     }
 
-    /// Calls the driver in its context. `doing` names the purpose.
+    /// Calls the driver in the GPU's context. `doing` names the purpose.
     pub fn call<T>(
         &self,
         doing: impl fmt::Display,
         call: impl FnOnce() -> Result<T, DriverError>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, DeviceFault> {
         self.bind()?;
         call().map_err(|error| self.fault(doing, error))
     }
 
-    /// As `9.0`.
+    /// The compute capability, such as `9.0`.
     pub fn capability(&self) -> String {
         dotted((self.architecture / 10, self.architecture % 10))
     }
 
-    pub fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, Fault> {
+    /// A number that the driver reports of the GPU.
+    pub fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, DeviceFault> {
         self.call("can't be asked", || self.context.attribute(attribute))
             .map(|value| value.max(0) as u32)
     }
 
     /// Waits for all queued work.
-    pub fn synchronize(&self) -> Result<(), Fault> {
+    pub fn synchronize(&self) -> Result<(), DeviceFault> {
         self.call("broke off", || self.context.synchronize())
     }
 
-    /// The time of one of some calls that are queued together.
+    /// The time of one of `count` calls that are queued together.
     pub fn time(
         &self,
         count: u32,
-        mut queue: impl FnMut() -> Result<(), Fault>,
-    ) -> Result<Duration, Fault> {
+        mut queue: impl FnMut() -> Result<(), DeviceFault>,
+    ) -> Result<Duration, DeviceFault> {
         let clock = clock::now();
         (0..count).try_for_each(|_| queue())?;
         self.synchronize()?;
         Ok(clock.elapsed() / count)
     }
 
-    pub fn memory(&self) -> Result<(usize, usize), Fault> {
+    /// The free and the total memory, in bytes.
+    pub fn memory(&self) -> Result<(usize, usize), DeviceFault> {
         self.call("can't tell its memory", || self.context.mem_get_info())
     }
 
@@ -303,9 +309,11 @@ impl Gpu {
 
     /// Lets this GPU access the memory of another directly, if the two are connected. Copies between them work in any
     /// case.
-    pub fn reach(&self, other: &Gpu) -> Result<(), Fault> {
+    pub fn reach(&self, other: &Gpu) -> Result<(), DeviceFault> {
         self.bind()?;
-        let (mut can, here, there) = (0, self.context.cu_device(), other.context.cu_device());
+        let mut can = 0;
+        let here = self.context.cu_device();
+        let there = other.context.cu_device();
         // SAFETY: both devices come from the driver, and the result has a place.
         let asked = unsafe { sys::cuDeviceCanAccessPeer(&mut can, here, there) }.result();
         if asked.is_ok() && can != 0 {
@@ -316,8 +324,8 @@ impl Gpu {
         Ok(())
     }
 
-    /// The meaning of a failed call, as [`fault`]. Notes the loss of the GPU.
-    pub fn fault(&self, doing: impl fmt::Display, error: DriverError) -> Fault {
+    /// The meaning of a failed call for the backend. Notes the loss of the GPU.
+    pub fn fault(&self, doing: impl fmt::Display, error: DriverError) -> DeviceFault {
         let fault = fault(format_args!("{self}: {doing}"), error);
         if fault.lost {
             self.lost.get_or_init(|| fault.reason.clone());
@@ -325,10 +333,11 @@ impl Gpu {
         fault
     }
 
-    pub fn no_room(&self, bytes: usize, what: &str, error: DriverError) -> Fault {
+    /// The fault of an allocation of `bytes` for `what`.
+    pub fn no_room(&self, bytes: usize, what: &str, error: DriverError) -> DeviceFault {
         let full = error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
         match result::mem_get_info() {
-            Ok((free, total)) if full => Fault::survived(format!(
+            Ok((free, total)) if full => DeviceFault::survived(format!(
                 "{self} has no memory for {what}: {} are wanted, {} of {} are free; a smaller hidden width, vocabulary or \
                  max_batch takes less, a lower device.max_waiting fewer states, and the cpu backend none",
                 size(bytes),
@@ -346,8 +355,8 @@ impl Gpu {
 /// The median of some measurements after a warm-up.
 pub(super) fn median<T: Copy + Ord>(
     times: usize,
-    mut measure: impl FnMut() -> Result<T, Fault>,
-) -> Result<T, Fault> {
+    mut measure: impl FnMut() -> Result<T, DeviceFault>,
+) -> Result<T, DeviceFault> {
     measure()?;
     let mut all = (0..times.max(1))
         .map(|_| measure())
@@ -383,12 +392,12 @@ impl<T: Copy> Owned<T> {
         }
     }
 
-    /// Calls the driver for it in the GPU's context. `doing` names the purpose.
+    /// Calls the driver for this resource in the GPU's context. `doing` names the purpose.
     pub fn call<R>(
         &self,
         doing: impl fmt::Display,
         run: impl FnOnce(T) -> Result<R, DriverError>,
-    ) -> Result<R, Fault> {
+    ) -> Result<R, DeviceFault> {
         self.gpu.call(doing, || run(self.raw))
     }
 }
@@ -417,76 +426,6 @@ pub(super) fn size(bytes: usize) -> String {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct About {
-    /// Its index among the GPUs that the process sees, which is the number of its worker.
-    pub gpu: usize,
-    pub name: String,
-    /// The compute capability, as `9.0`.
-    pub capability: String,
-    pub multiprocessors: u32,
-    /// In bytes.
-    pub memory_free: u64,
-    pub memory: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Library {
-    /// Its version; for the driver that of the newest CUDA that it supports.
-    pub version: String,
-    pub path: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Libraries {
-    pub driver: Option<Library>,
-    pub nvrtc: Option<Library>,
-    pub cublas: Option<Library>,
-}
-
-impl Libraries {
-    pub fn of(found: &Found) -> Libraries {
-        let library = |version: String, path: &std::path::Path| Library {
-            version,
-            path: path.display().to_string(),
-        };
-        Libraries {
-            driver: found
-                .driver
-                .found
-                .as_ref()
-                .map(|driver| library(dotted(driver.version), &driver.path)),
-            nvrtc: found
-                .nvrtc
-                .found
-                .as_ref()
-                .map(|nvrtc| library(dotted(nvrtc.version), &nvrtc.path)),
-            cublas: found.cublas.found.as_ref().map(|cublas| {
-                let (major, minor, patch) = cublas.version;
-                library(format!("{major}.{minor}.{patch}"), &cublas.path)
-            }),
-        }
-    }
-}
-
-/// The GPUs that the process sees. Fails if there is no driver, or none that is new enough, or no GPU.
-pub fn of_driver(found: &Found) -> Result<Vec<About>> {
-    let count = found.driver.need()?.gpus()?;
-    let about = |number| {
-        let gpu = Gpu::look_at(number)?;
-        let (free, total) = gpu.memory().map_err(Error::failed)?;
-        Ok(About {
-            gpu: number,
-            name: gpu.name.clone(),
-            capability: gpu.capability(),
-            multiprocessors: gpu.multiprocessors,
-            memory_free: free as u64,
-            memory: total as u64,
-        })
-    };
-    (0..count).map(about).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -500,14 +439,14 @@ mod tests {
 
     #[test]
     fn an_error_of_the_computation_costs_the_worker() {
-        assert!(survivable(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
-        assert!(survivable(
+        assert!(is_survivable(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
+        assert!(is_survivable(
             CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
         ));
-        assert!(survivable(CUresult::CUDA_ERROR_CAPTURED_EVENT));
-        assert!(!survivable(CUresult::CUDA_ERROR_LAUNCH_TIMEOUT));
-        assert!(!survivable(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
-        assert!(!survivable(CUresult::CUDA_ERROR_ECC_UNCORRECTABLE));
+        assert!(is_survivable(CUresult::CUDA_ERROR_CAPTURED_EVENT));
+        assert!(!is_survivable(CUresult::CUDA_ERROR_LAUNCH_TIMEOUT));
+        assert!(!is_survivable(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
+        assert!(!is_survivable(CUresult::CUDA_ERROR_ECC_UNCORRECTABLE));
     }
 
     #[test]

@@ -7,16 +7,17 @@ use std::time::Duration;
 use cudarc::driver::result;
 use rand::Rng;
 
-use super::cublas::{Cublas, Handle, Product};
+use super::cublas::{Cublas, GpuProduct, Handle};
 use super::driver::Gpu;
 use super::libraries::find;
-use super::memory::Memory;
+use super::memory::GpuMemory;
 use super::weights::elements;
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
 use crate::core::workload::random;
-use crate::devices::cuda::device::Fault;
+use crate::devices::cuda::device::DeviceFault;
 
+/// The highest rates of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Floors {
     /// Bytes read and written per second by a copy within the GPU's memory.
@@ -25,7 +26,7 @@ pub struct Floors {
     pub operations_per_second: f64,
 }
 
-/// How many copies or products are timed together.
+/// The number of copies or products that are timed together.
 const TIMES: u32 = 20;
 
 /// The size of copies is doubled until one takes this long: by then it exceeds the caches of a fast GPU.
@@ -42,23 +43,23 @@ const WIDEST: u32 = 8192;
 pub fn measure(precision: Precision) -> Result<Floors> {
     let found = find();
     found.driver.need()?.gpus()?;
-    let (cublas, gpu) = (found.cublas.need()?, Gpu::open(0)?);
-    let bytes_per_second = of_copies(&gpu).map_err(Error::failed)?;
-    let operations_per_second = of_products(&gpu, cublas, precision).map_err(Error::failed)?;
+    let cublas = found.cublas.need()?;
+    let gpu = Gpu::open(0)?;
+    let bytes_per_second = measure_copies(&gpu).map_err(Error::failed)?;
+    let operations_per_second = measure_products(&gpu, cublas, precision).map_err(Error::failed)?;
     Ok(Floors {
         bytes_per_second,
         operations_per_second,
     })
 }
 
-fn of_copies(gpu: &Arc<Gpu>) -> Result<f64, Fault> {
+/// The bytes that copies read and write per second.
+fn measure_copies(gpu: &Arc<Gpu>) -> Result<f64, DeviceFault> {
     let on = gpu.stream()?;
     let mut bytes = SMALLEST_COPY;
     loop {
-        let (from, to) = (
-            Memory::zeros(gpu, bytes, "a copy")?,
-            Memory::zeros(gpu, bytes, "a copy")?,
-        );
+        let from = GpuMemory::zeros(gpu, bytes, "a copy")?;
+        let to = GpuMemory::zeros(gpu, bytes, "a copy")?;
         // SAFETY: both have this size, belong to the stream's context, and live until it has been waited for.
         let copy =
             |on| unsafe { result::memcpy_dtod_async(to.address(), from.address(), bytes, on) };
@@ -70,7 +71,12 @@ fn of_copies(gpu: &Arc<Gpu>) -> Result<f64, Fault> {
     }
 }
 
-fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<f64, Fault> {
+/// The operations per second of products.
+fn measure_products(
+    gpu: &Arc<Gpu>,
+    cublas: &Cublas,
+    precision: Precision,
+) -> Result<f64, DeviceFault> {
     let products = Handle::new(gpu, cublas, precision)?;
     let mut rng = random::sequence(0, 0, "floors");
     let mut width = NARROWEST;
@@ -81,12 +87,10 @@ fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<
             .map(|_| rng.next_u32() as f32 / (1u64 << 31) as f32 - 1.0)
             .collect();
         let factors = elements(&numbers, precision);
-        let (left, right) = (
-            Memory::holding(gpu, &factors, "a product")?,
-            Memory::holding(gpu, &factors, "a product")?,
-        );
-        let result = Memory::new(gpu, count * size_of::<f32>(), "a product")?;
-        let product = Product::of(
+        let left = GpuMemory::with_bytes(gpu, &factors, "a product")?;
+        let right = GpuMemory::with_bytes(gpu, &factors, "a product")?;
+        let result = GpuMemory::new(gpu, count * size_of::<f32>(), "a product")?;
+        let product = GpuProduct::contiguous(
             [width; 3],
             left.address(),
             right.address(),
@@ -102,7 +106,10 @@ fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<
 }
 
 /// The time of one of many calls that are queued together, after a first one, which may load kernels.
-fn timed(gpu: &Gpu, mut queue: impl FnMut() -> Result<(), Fault>) -> Result<Duration, Fault> {
+fn timed(
+    gpu: &Gpu,
+    mut queue: impl FnMut() -> Result<(), DeviceFault>,
+) -> Result<Duration, DeviceFault> {
     gpu.time(1, &mut queue)?;
     gpu.time(TIMES, queue)
 }

@@ -1,10 +1,10 @@
-//! A GPU with the libraries.
+//! A GPU with the libraries that compile for it and multiply on it.
 
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 
-use super::compile::Cache;
+use super::cache::KernelCache;
 use super::cublas::Cublas;
 use super::driver::Gpu;
 use super::libraries;
@@ -14,27 +14,29 @@ use crate::core::cost::grnn::ReportedGpu;
 
 /// A GPU, and the libraries that compile for it and multiply on it.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct GpuHost {
     pub(super) gpu: Arc<Gpu>,
     pub(super) nvrtc: Nvrtc,
     pub(super) cublas: Cublas,
-    pub(super) cache: Cache,
+    pub(super) cache: KernelCache,
 }
 
-impl Host {
+impl GpuHost {
     /// Opens the first GPU that the process sees. Fails if a library is missing or too old.
-    pub fn open() -> Result<Host> {
+    pub fn open() -> Result<GpuHost> {
         let found = libraries::find();
         found.driver.need()?.gpus()?;
-        let (nvrtc, cublas) = (found.nvrtc.need()?.clone(), found.cublas.need()?.clone());
-        Ok(Host {
+        let nvrtc = found.nvrtc.need()?.clone();
+        let cublas = found.cublas.need()?.clone();
+        Ok(GpuHost {
             gpu: Gpu::open(0)?,
             nvrtc,
             cublas,
-            cache: Cache::of_user(),
+            cache: KernelCache::of_user(),
         })
     }
 
+    /// The GPU's name.
     pub fn name(&self) -> &str {
         &self.gpu.name
     }
@@ -43,18 +45,20 @@ impl Host {
         self.gpu.multiprocessors
     }
 
-    /// The properties that the driver reports of the GPU, for a device of this name.
+    /// The properties that NVIDIA's driver reports of the GPU, for a device of this name.
     pub fn reported(&self, name: &str) -> Result<ReportedGpu> {
-        let ask = |attribute| self.gpu.attribute(attribute);
         Ok(ReportedGpu {
             name: name.into(),
             gpu: self.gpu.name.clone(),
             multiprocessors: self.gpu.multiprocessors,
-            registers: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)
-                .map_err(Error::failed)?,
-            threads: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
-                .map_err(Error::failed)?,
-            kilohertz: ask(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).map_err(Error::failed)?,
+            registers: self
+                .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?,
+            threads: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            kilohertz: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
         })
+    }
+
+    fn attribute(&self, attribute: Attribute) -> Result<u32> {
+        self.gpu.attribute(attribute).map_err(Error::failed)
     }
 }

@@ -10,46 +10,48 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
 use super::driver::{Gpu, Owned};
-use crate::devices::cuda::device::{Batch, Fault};
+use crate::devices::cuda::device::{DeviceBatch, DeviceFault};
 
 /// A GPU's memory, uninitialised at first.
 ///
 /// Dropping it does not wait for work that uses it: the driver does.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct GpuMemory {
     memory: Owned<u64>,
     pub bytes: usize,
 }
 
-impl Memory {
-    /// `what` names its purpose in messages.
-    pub fn new(gpu: &Arc<Gpu>, bytes: usize, what: &str) -> Result<Memory, Fault> {
+impl GpuMemory {
+    /// Allocates memory. `what` names its purpose in messages.
+    pub fn new(gpu: &Arc<Gpu>, bytes: usize, what: &str) -> Result<GpuMemory, DeviceFault> {
         gpu.bind()?;
         // The driver allocates no empty memory. SAFETY: nothing reads the memory as a type before something is written
         // to it.
         let address = unsafe { result::malloc_sync(bytes.max(1)) };
         let address = address.map_err(|error| gpu.no_room(bytes, what, error))?;
         // SAFETY: it was allocated above.
-        Ok(Memory {
+        Ok(GpuMemory {
             memory: unsafe { Owned::new(gpu, address, result::memory_free) },
             bytes,
         })
     }
 
-    pub fn holding(gpu: &Arc<Gpu>, bytes: &[u8], what: &str) -> Result<Memory, Fault> {
-        let mut memory = Memory::new(gpu, bytes.len(), what)?;
+    /// Memory with these bytes.
+    pub fn with_bytes(gpu: &Arc<Gpu>, bytes: &[u8], what: &str) -> Result<GpuMemory, DeviceFault> {
+        let mut memory = GpuMemory::new(gpu, bytes.len(), what)?;
         memory.write(bytes)?;
         Ok(memory)
     }
 
-    pub fn zeros(gpu: &Arc<Gpu>, bytes: usize, what: &str) -> Result<Memory, Fault> {
-        let mut memory = Memory::new(gpu, bytes, what)?;
+    /// Memory that is filled with zeros.
+    pub fn zeros(gpu: &Arc<Gpu>, bytes: usize, what: &str) -> Result<GpuMemory, DeviceFault> {
+        let mut memory = GpuMemory::new(gpu, bytes, what)?;
         memory.clear()?;
         Ok(memory)
     }
 
     /// Fills it with zeros. No queued work may use it.
-    pub fn clear(&mut self) -> Result<(), Fault> {
+    pub fn clear(&mut self) -> Result<(), DeviceFault> {
         // SAFETY: the memory has this size, and zero is a valid value of every number here.
         self.finish("can't fill memory", || unsafe {
             result::memset_d8_sync(self.address(), 0, self.bytes)
@@ -57,7 +59,7 @@ impl Memory {
     }
 
     /// Writes bytes to its beginning. No queued work may use it.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), DeviceFault> {
         assert!(
             bytes.len() <= self.bytes,
             "{} bytes for a piece of {}",
@@ -71,7 +73,7 @@ impl Memory {
     }
 
     /// Copies other memory of this GPU to its beginning. No queued work may use either.
-    pub fn take_over(&mut self, other: &Memory) -> Result<(), Fault> {
+    pub fn take_over(&mut self, other: &GpuMemory) -> Result<(), DeviceFault> {
         let bytes = self.bytes.min(other.bytes);
         // SAFETY: both are at least that long, and of one context.
         self.finish("can't copy memory", || unsafe {
@@ -79,19 +81,24 @@ impl Memory {
         })
     }
 
-    /// The driver may return before the last bytes have arrived.
+    /// Calls the driver and waits, because it may return before the last bytes have arrived.
     fn finish(
         &self,
         refused: &str,
         call: impl FnOnce() -> Result<(), DriverError>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DeviceFault> {
         self.memory.gpu.call(refused, call)?;
         self.memory.gpu.synchronize()
     }
 
     /// Reads numbers of `N` bytes from the `from`-th on, after all queued work.
-    pub fn read<const N: usize>(&self, from: usize, count: usize) -> Result<Vec<[u8; N]>, Fault> {
-        let (from, mut numbers) = (from * N, vec![[0; N]; count]);
+    pub fn read<const N: usize>(
+        &self,
+        from: usize,
+        count: usize,
+    ) -> Result<Vec<[u8; N]>, DeviceFault> {
+        let from = from * N;
+        let mut numbers = vec![[0; N]; count];
         let bytes = numbers.as_flattened_mut();
         assert!(
             from + bytes.len() <= self.bytes,
@@ -108,6 +115,7 @@ impl Memory {
         Ok(numbers)
     }
 
+    /// The memory's address on the GPU.
     pub fn address(&self) -> u64 {
         self.memory.raw
     }
@@ -124,8 +132,8 @@ pub(super) struct Mapped<T> {
 }
 
 impl<T: Copy> Mapped<T> {
-    /// `what` names its purpose in messages.
-    pub fn new(gpu: &Arc<Gpu>, count: usize, what: &str) -> Result<Mapped<T>, Fault> {
+    /// Allocates memory for `count` numbers. `what` names its purpose in messages.
+    pub fn new(gpu: &Arc<Gpu>, count: usize, what: &str) -> Result<Mapped<T>, DeviceFault> {
         // The driver allocates no empty memory.
         let bytes = count.max(1) * size_of::<T>();
         let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
@@ -210,6 +218,7 @@ impl Mapped<u64> {
     }
 }
 
+/// The numbers of a staged row.
 pub(super) const ROW: usize = 7;
 
 /// The initial number of pieces of a stream. A policy has a few tasks in flight; whole requests gather more often.
@@ -224,6 +233,7 @@ pub(super) struct Staging {
     blocks: Vec<Mapped<u32>>,
     /// The next free piece is in front.
     pieces: VecDeque<Piece>,
+    /// The numbers of a piece.
     room: usize,
 }
 
@@ -231,7 +241,7 @@ pub(super) struct Staging {
 struct Piece {
     block: usize,
     begin: usize,
-    /// The signal of the task that reads it.
+    /// The signal of the task that reads the piece.
     busy_until: u64,
 }
 
@@ -247,7 +257,7 @@ impl Staging {
 
     /// Makes pieces that have room for these numbers: [`ROW`] of each row, and one of each input. No queued work may read
     /// them.
-    pub fn fit(&mut self, room: usize) -> Result<(), Fault> {
+    pub fn fit(&mut self, room: usize) -> Result<(), DeviceFault> {
         if room <= self.room {
             return Ok(());
         }
@@ -257,6 +267,7 @@ impl Staging {
         self.grow(PIECES)
     }
 
+    /// Makes all pieces free. No queued work may read them.
     pub fn reset(&mut self) {
         self.pieces
             .iter_mut()
@@ -267,10 +278,10 @@ impl Staging {
     /// present count of the stream's signal.
     pub fn write(
         &mut self,
-        batch: &Batch<'_>,
+        batch: &DeviceBatch<'_>,
         signal: u64,
         signalled: u64,
-    ) -> Result<(u64, u64), Fault> {
+    ) -> Result<(u64, u64), DeviceFault> {
         debug_assert!(
             ROW * batch.rows.len() + batch.inputs.len() <= self.room,
             "the plan was made for such a batch"
@@ -308,7 +319,7 @@ impl Staging {
     }
 
     /// Adds free pieces in front.
-    fn grow(&mut self, pieces: usize) -> Result<(), Fault> {
+    fn grow(&mut self, pieces: usize) -> Result<(), DeviceFault> {
         self.blocks.push(Mapped::new(
             &self.gpu,
             pieces * self.room,

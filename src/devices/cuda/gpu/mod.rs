@@ -1,11 +1,12 @@
 //! The trait [`Device`] on CUDA.
 //!
-//! `cudarc` calls the driver; NVRTC and cuBLAS are called through our own tables of functions, because they are opened
-//! by path ([`libraries`]). All unsafe code for GPUs is in this module.
+//! `cudarc` calls NVIDIA's driver. NVRTC and cuBLAS are called through our own tables of functions, because they are
+//! opened by path ([`libraries`]). All unsafe code for GPUs is in this module.
 //!
-//! The repeated operations of a run neither allocate nor block: a gather is one launch over a staged batch, a launch is
-//! one graph, a signal is a counter that the GPU increments in the host's memory.
+//! The repeated operations of a run neither allocate nor block. A gather is one launch over a staged batch, a launch of a
+//! cell is one graph, and a signal is a counter in the host's memory that the GPU increments.
 
+mod cache;
 mod call;
 mod cells;
 mod compile;
@@ -15,6 +16,7 @@ pub mod floors;
 pub mod grnn;
 mod host;
 pub mod libraries;
+mod library;
 mod memory;
 pub mod nvrtc;
 mod plan;
@@ -28,17 +30,20 @@ use std::sync::atomic::Ordering;
 
 use cudarc::driver::{result, sys};
 
+use self::cache::KernelCache;
 use self::cells::Sequences;
-use self::compile::{Cache, Kernels, of_cells, options};
-pub use self::driver::About;
+use self::compile::{LoadedKernels, cell_files, options};
 use self::driver::Gpu;
-use self::host::Host;
+use self::host::GpuHost;
 use self::memory::Mapped;
 use self::plan::PlanState;
 use self::stream::StreamState;
 use self::weights::Upload;
-use self::worker::Worker;
-use super::device::{Batch, Device, Event, Fault, HostPlace, Needs, Plan, Shape, Slot, Stream};
+use self::worker::GpuWorker;
+use super::device::{
+    BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, Event, HostPlace, MemoryNeeds,
+    PlanId, StateSlot,
+};
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::precision::Precision;
 use crate::base::units::WorkerId;
@@ -47,22 +52,25 @@ use crate::core::workload::model::Model;
 use crate::devices::network::Spec;
 use crate::devices::network::weights::Weights;
 
+/// The way out if there is no GPU.
 const CPU: &str = "use --backend cpu, which needs no GPU";
 
 /// The GPUs of this host, each with the network. Fields are dropped in order: users before what they use.
 #[derive(Debug)]
 pub struct Gpus {
-    /// By number; `None` for dropped plans.
+    /// The plans by number; `None` for dropped ones.
     plans: Vec<Option<PlanState>>,
     /// The numbers of dropped plans, some of which may be in use again.
     vacant: Vec<usize>,
-    /// Looked up, never iterated.
-    of_shape: HashMap<Shape, Plan>,
-    workers: Vec<Worker>,
+    /// The plan of each shape. The map is never iterated.
+    of_shape: HashMap<BatchShape, PlanId>,
+    workers: Vec<GpuWorker>,
+    /// The words that the requests write.
     words: Mapped<u32>,
+    /// The states that are copied to the host.
     fetched: Mapped<f32>,
-    /// For each copied state the stream of the copy and the signal after it.
-    brought: Vec<Option<(Stream, u64)>>,
+    /// The stream of each copy to the host, and the signal after the copy.
+    copies: Vec<Option<(DeviceStream, u64)>>,
     /// The numbers of a state.
     state: usize,
     spec: Spec,
@@ -92,32 +100,34 @@ impl Gpus {
         let found = libraries::find();
         let driver = found.driver.need().or_way_out(CPU)?;
         let visible = driver.gpus().or_way_out(CPU)?;
-        let (nvrtc, cublas) = (
-            found.nvrtc.need().or_way_out(CPU)?,
-            found.cublas.need().or_way_out(CPU)?,
-        );
+        let nvrtc = found.nvrtc.need().or_way_out(CPU)?;
+        let cublas = found.cublas.need().or_way_out(CPU)?;
         if !(1..=visible).contains(&workers) {
             return Err(Error::input(format!(
                 "device.workers: {workers} workers, each of which has a GPU of its own; from 1 to {visible}, which are visible"
             )));
         }
         let weights = Weights::open(model, spec)?;
-        let (cache, state) = (Cache::of_user(), cells::state(model, spec));
+        let cache = KernelCache::of_user();
+        let state = cells::state(model, spec);
         let mut opened = Vec::with_capacity(workers);
         for number in 0..workers {
-            let (nvrtc, cublas, cache) = (nvrtc.clone(), cublas.clone(), cache.clone());
-            let host = Host {
+            let nvrtc = nvrtc.clone();
+            let cublas = cublas.clone();
+            let cache = cache.clone();
+            let host = GpuHost {
                 gpu: Gpu::open(number)?,
                 nvrtc,
                 cublas,
                 cache,
             };
-            let kernels = Kernels::load(&host, of_cells(), &options(precision)).or_way_out(CPU)?;
+            let kernels =
+                LoadedKernels::load(&host, cell_files(), &options(precision)).or_way_out(CPU)?;
             let mut upload = Upload::new(&host.gpu, &weights, spec, precision);
             let cells = cells::of_model(model, &mut upload).map_err(Error::failed)?;
             let sequences =
                 persistent.map(|device| Sequences::new(host.clone(), model, device, &mut upload));
-            opened.push(Worker {
+            opened.push(GpuWorker {
                 streams: BTreeMap::new(),
                 pool: None,
                 non_finite: Mapped::new(&host.gpu, 0, "a note for each state")
@@ -149,13 +159,14 @@ impl Gpus {
             workers: opened,
             words: Mapped::new(&gpus[0], 0, "words").map_err(Error::failed)?,
             fetched: Mapped::new(&gpus[0], 0, "fetched states").map_err(Error::failed)?,
-            brought: Vec::new(),
+            copies: Vec::new(),
             state,
             spec: spec.clone(),
             precision,
         })
     }
 
+    /// The name and the size of a worker's GPU.
     pub fn describe(&self, worker: WorkerId) -> String {
         let gpu = &self.workers[worker.index()].gpu;
         format!("{}, {} multiprocessors", gpu.name, gpu.multiprocessors)
@@ -167,12 +178,11 @@ impl Gpus {
     }
 
     /// A stream, opened if it is new.
-    fn stream(&mut self, stream: Stream) -> Result<&mut StreamState, Fault> {
+    fn stream(&mut self, stream: DeviceStream) -> Result<&mut StreamState, DeviceFault> {
         let worker = worker_of(&mut self.workers, stream.worker)?;
-        worker.gpu.usable()?;
+        worker.gpu.check_usable()?;
         if !worker.streams.contains_key(&stream.id) {
-            let opened = StreamState::open(worker, self.precision)?;
-            worker.streams.insert(stream.id, opened);
+            worker.open_stream(stream.id, self.precision)?;
         }
         Ok(worker
             .streams
@@ -180,17 +190,16 @@ impl Gpus {
             .expect("it was opened above"))
     }
 
-    /// A plan with its stream.
-    fn planned(&mut self, plan: Plan) -> Result<(&mut PlanState, &mut StreamState), Fault> {
-        let given_up = || Fault::survived(format!("plan {} was given up", plan.0));
-        let plan = self
-            .plans
-            .get_mut(plan.0 as usize)
-            .and_then(Option::as_mut)
-            .ok_or_else(given_up)?;
-        let Stream { worker, id } = plan.shape.stream;
+    /// A plan and its stream.
+    fn planned(&mut self, plan: PlanId) -> Result<(&mut PlanState, &mut StreamState), DeviceFault> {
+        let number = plan.0;
+        let plan = self.plans.get_mut(number as usize).and_then(Option::as_mut);
+        let Some(plan) = plan else {
+            return Err(DeviceFault::survived(format!("plan {number} was given up")));
+        };
+        let DeviceStream { worker, id } = plan.shape.stream;
         let worker = &mut self.workers[worker.index()];
-        worker.gpu.usable()?;
+        worker.gpu.check_usable()?;
         Ok((
             plan,
             worker
@@ -201,7 +210,7 @@ impl Gpus {
     }
 
     /// Makes a plan. The stream's memory must fit its shape.
-    fn make(&self, shape: Shape) -> Result<PlanState, Fault> {
+    fn make(&self, shape: BatchShape) -> Result<PlanState, DeviceFault> {
         let worker = &self.workers[shape.stream.worker.index()];
         PlanState::new(
             shape,
@@ -213,7 +222,7 @@ impl Gpus {
     }
 
     /// Drops plans, and returns their numbers and shapes.
-    fn give_up(&mut self, which: impl Fn(&PlanState) -> bool) -> Vec<(usize, Shape)> {
+    fn give_up(&mut self, which: impl Fn(&PlanState) -> bool) -> Vec<(usize, BatchShape)> {
         let mut given_up = Vec::new();
         for (place, plan) in self.plans.iter_mut().enumerate() {
             if let Some(plan) = plan.take_if(|plan| which(plan)) {
@@ -226,11 +235,11 @@ impl Gpus {
     }
 
     /// Makes plans again whose memory has moved. Those that fail are dropped, because they refer to freed memory.
-    fn remake(&mut self, moved: impl Fn(&PlanState) -> bool) -> Result<(), Fault> {
+    fn remake(&mut self, moved: impl Fn(&PlanState) -> bool) -> Result<(), DeviceFault> {
         let given_up = self.give_up(moved);
         for (place, shape) in given_up {
             self.plans[place] = Some(self.make(shape)?);
-            self.of_shape.insert(shape, Plan(place as u32));
+            self.of_shape.insert(shape, PlanId(place as u32));
         }
         Ok(())
     }
@@ -240,22 +249,22 @@ impl Drop for Gpus {
     /// Waits for queued work before its memory is freed.
     fn drop(&mut self) {
         for worker in &self.workers {
-            // There is nothing to wait for on a lost GPU.
+            // On a lost GPU there is nothing to wait for.
             let _ = worker.gpu.synchronize();
         }
     }
 }
 
 impl Device for Gpus {
-    fn begin(&mut self, workers: usize, needs: &Needs) -> Result<Vec<u32>, Fault> {
+    fn begin(&mut self, workers: usize, needs: &MemoryNeeds) -> Result<Vec<u32>, DeviceFault> {
         if workers > self.workers.len() {
             let open = self.workers.len();
-            return Err(Fault::survived(format!(
+            return Err(DeviceFault::survived(format!(
                 "{workers} workers, but {open} GPUs are open"
             )));
         }
-        for (number, Worker { gpu, .. }) in self.workers.iter().enumerate() {
-            let ended = gpu.usable().and_then(|()| gpu.synchronize());
+        for (number, GpuWorker { gpu, .. }) in self.workers.iter().enumerate() {
+            let ended = gpu.check_usable().and_then(|()| gpu.synchronize());
             // The loss of a GPU does not concern a run with fewer workers.
             if number < workers {
                 ended?;
@@ -264,7 +273,7 @@ impl Device for Gpus {
         let lost: Vec<bool> = self
             .workers
             .iter()
-            .map(|worker| worker.gpu.usable().is_err())
+            .map(|worker| worker.gpu.check_usable().is_err())
             .collect();
         self.give_up(|plan| lost[plan.shape.stream.worker.index()]);
         let gpu = Arc::clone(&self.workers[0].gpu);
@@ -272,8 +281,8 @@ impl Device for Gpus {
         if floats > self.fetched.count {
             self.fetched = Mapped::new(&gpu, floats, "fetched states")?;
         }
-        self.brought.clear();
-        self.brought.resize(needs.fetched as usize, None);
+        self.copies.clear();
+        self.copies.resize(needs.fetched as usize, None);
         let more_words = needs.words as usize > self.words.count;
         if more_words {
             self.words = Mapped::new(&gpu, (needs.words as usize).next_power_of_two(), "words")?;
@@ -300,16 +309,11 @@ impl Device for Gpus {
 
     fn most_steps(&self, rows: u32) -> u32 {
         // All workers have the same network. If the GPUs differ, the weaker one decides.
-        let of = |worker: &Worker| {
-            worker
-                .sequences
-                .as_ref()
-                .map_or(0, |sequences| sequences.most_steps(rows))
-        };
-        self.workers.iter().map(of).min().unwrap_or(0)
+        let steps = self.workers.iter().map(|worker| worker.most_steps(rows));
+        steps.min().unwrap_or(0)
     }
 
-    fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault> {
+    fn prepare(&mut self, shape: BatchShape) -> Result<PlanId, DeviceFault> {
         if let Some(plan) = self.of_shape.get(&shape) {
             return Ok(*plan);
         }
@@ -318,9 +322,9 @@ impl Device for Gpus {
         if let Some(sequences) = worker.sequences.as_mut().filter(|_| shape.steps > 0)
             && let Err(fault) = sequences.make_ready(shape.rows)
         {
-            // Only the driver knows whether the GPU is lost.
-            let lost = worker.gpu.memory().is_err_and(|asked| asked.lost);
-            return Err(Fault { lost, ..fault });
+            // Only NVIDIA's driver knows whether the GPU is lost.
+            let lost = worker.gpu.memory().is_err_and(|fault| fault.lost);
+            return Err(DeviceFault { lost, ..fault });
         }
         if worker.fit_stream(&shape, self.precision)? {
             let memory = worker.memory_of(&shape);
@@ -334,12 +338,12 @@ impl Device for Gpus {
             self.plans.push(None);
         }
         self.plans[place] = Some(made);
-        let plan = Plan(place as u32);
+        let plan = PlanId(place as u32);
         self.of_shape.insert(shape, plan);
         Ok(plan)
     }
 
-    fn release(&mut self, plan: Plan) {
+    fn release(&mut self, plan: PlanId) {
         let place = plan.0 as usize;
         if let Some(plan) = self.plans.get_mut(place).and_then(Option::take) {
             self.of_shape.remove(&plan.shape);
@@ -347,13 +351,13 @@ impl Device for Gpus {
         }
     }
 
-    fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault> {
+    fn gather(&mut self, plan: PlanId, batch: &DeviceBatch<'_>) -> Result<(), DeviceFault> {
         let (plan, stream) = self.planned(plan)?;
         plan.gather(stream, batch)
     }
 
-    fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
-        let Shape { stream, steps, .. } = self.planned(plan)?.0.shape;
+    fn launch(&mut self, plan: PlanId) -> Result<(), DeviceFault> {
+        let BatchShape { stream, steps, .. } = self.planned(plan)?.0.shape;
         if steps > 0 {
             self.workers[stream.worker.index()].one_at_a_time(stream.id)?;
         }
@@ -361,11 +365,11 @@ impl Device for Gpus {
         plan.launch(stream)
     }
 
-    fn signal(&mut self, stream: Stream) -> Result<(), Fault> {
+    fn signal(&mut self, stream: DeviceStream) -> Result<(), DeviceFault> {
         self.stream(stream)?.signal()
     }
 
-    fn signalled(&self, stream: Stream) -> u64 {
+    fn signalled(&self, stream: DeviceStream) -> u64 {
         let worker = &self.workers[stream.worker.index()];
         worker
             .streams
@@ -373,12 +377,12 @@ impl Device for Gpus {
             .map_or(0, StreamState::signalled)
     }
 
-    fn record(&mut self, stream: Stream) -> Result<Event, Fault> {
+    fn record(&mut self, stream: DeviceStream) -> Result<Event, DeviceFault> {
         let number = self.stream(stream)?.record()?;
         Ok(Event { stream, number })
     }
 
-    fn wait(&mut self, stream: Stream, event: Event) -> Result<(), Fault> {
+    fn wait(&mut self, stream: DeviceStream, event: Event) -> Result<(), DeviceFault> {
         let event = self
             .stream(event.stream)
             .map_err(of_another)?
@@ -387,11 +391,16 @@ impl Device for Gpus {
         unsafe { self.stream(stream)?.wait(event) }
     }
 
-    fn copy_peer(&mut self, from: (WorkerId, Slot), to: (Stream, Slot)) -> Result<(), Fault> {
+    fn copy_peer(
+        &mut self,
+        from: (WorkerId, StateSlot),
+        to: (DeviceStream, StateSlot),
+    ) -> Result<(), DeviceFault> {
         let bytes = self.state * size_of::<f32>();
         let source = worker_of(&mut self.workers, from.0)?;
-        source.gpu.usable().map_err(of_another)?;
-        let (source, source_context) = (source.state(from.1)?, source.gpu.handle());
+        source.gpu.check_usable().map_err(of_another)?;
+        let source_context = source.gpu.handle();
+        let source = source.state(from.1)?;
         let raw = self.stream(to.0)?.on().raw;
         let worker = &mut self.workers[to.0.worker.index()];
         let target = worker.state(to.1)?;
@@ -414,7 +423,12 @@ impl Device for Gpus {
             })
     }
 
-    fn copy_to_host(&mut self, stream: Stream, slot: Slot, place: HostPlace) -> Result<(), Fault> {
+    fn copy_to_host(
+        &mut self,
+        stream: DeviceStream,
+        slot: StateSlot,
+        place: HostPlace,
+    ) -> Result<(), DeviceFault> {
         let HostPlace {
             number,
             begin,
@@ -426,7 +440,7 @@ impl Device for Gpus {
         let worker = &mut self.workers[stream.worker.index()];
         let source = worker.state(slot)?;
         let on = &worker.streams[&stream.id];
-        self.brought[number as usize] = Some((stream, on.next_signal()));
+        self.copies[number as usize] = Some((stream, on.next_signal()));
         on.on().call("a state can't be fetched", |on| {
             // SAFETY: the slot is a state of the pool, and the place has room for it; both live while work is queued.
             unsafe { sys::cuMemcpyDtoHAsync_v2(target.cast(), source, bytes, on) }.result()
@@ -435,7 +449,7 @@ impl Device for Gpus {
 
     fn fetched(&self, place: HostPlace) -> &[f32] {
         let (stream, signal) =
-            self.brought[place.number as usize].expect("a state is fetched before it is read");
+            self.copies[place.number as usize].expect("a state is fetched before it is read");
         assert!(
             self.signalled(stream) >= signal,
             "a fetched state is read behind the signal that follows the copy"
@@ -452,7 +466,7 @@ impl Device for Gpus {
         self.words.at(place as usize).load(Ordering::Relaxed)
     }
 
-    fn take_non_finite(&mut self, worker: WorkerId, slot: Slot) -> bool {
+    fn take_non_finite(&mut self, worker: WorkerId, slot: StateSlot) -> bool {
         self.workers[worker.index()]
             .non_finite
             .at(slot.0 as usize)
@@ -460,9 +474,9 @@ impl Device for Gpus {
             != 0
     }
 
-    fn health(&mut self, worker: WorkerId) -> Result<(), Fault> {
+    fn health(&mut self, worker: WorkerId) -> Result<(), DeviceFault> {
         let worker = worker_of(&mut self.workers, worker)?;
-        worker.gpu.usable()?;
+        worker.gpu.check_usable()?;
         worker.streams.values().try_for_each(StreamState::health)
     }
 
@@ -473,16 +487,16 @@ impl Device for Gpus {
     }
 }
 
-fn worker_of(workers: &mut [Worker], id: WorkerId) -> Result<&mut Worker, Fault> {
+fn worker_of(workers: &mut [GpuWorker], id: WorkerId) -> Result<&mut GpuWorker, DeviceFault> {
     let open = workers.len();
     workers
         .get_mut(id.index())
-        .ok_or_else(|| Fault::survived(format!("worker {id}, but {open} GPUs are open")))
+        .ok_or_else(|| DeviceFault::survived(format!("worker {id}, but {open} GPUs are open")))
 }
 
-/// A fault of another worker than the one that was called, which is not lost by it.
-fn of_another(fault: Fault) -> Fault {
-    Fault {
+/// The fault of another worker than the one that was called, which is not lost.
+fn of_another(fault: DeviceFault) -> DeviceFault {
+    DeviceFault {
         lost: false,
         ..fault
     }

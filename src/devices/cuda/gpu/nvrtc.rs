@@ -6,14 +6,13 @@ use std::ptr;
 
 use libloading::Library;
 
-use super::driver::dotted;
-use super::libraries::functions;
+use super::library::{dotted, functions, refusal};
 use crate::base::error::{Error, Result};
 
-type Program = *mut c_void;
+type ProgramHandle = *mut c_void;
 
-/// A function that writes something of a program.
-type Ask<T> = unsafe extern "C" fn(Program, *mut T) -> i32;
+/// A function that writes a property of a program.
+type Ask<T> = unsafe extern "C" fn(ProgramHandle, *mut T) -> i32;
 
 functions! {
     /// Results are plain numbers, because later versions may have more of them.
@@ -22,23 +21,24 @@ functions! {
         count_architectures = nvrtcGetNumSupportedArchs(*mut i32) -> i32;
         architectures = nvrtcGetSupportedArchs(*mut i32) -> i32;
         create = nvrtcCreateProgram(
-            *mut Program, *const c_char, *const c_char, i32, *const *const c_char, *const *const c_char,
+            *mut ProgramHandle, *const c_char, *const c_char, i32, *const *const c_char, *const *const c_char,
         ) -> i32;
-        compile = nvrtcCompileProgram(Program, i32, *const *const c_char) -> i32;
-        log_size = nvrtcGetProgramLogSize(Program, *mut usize) -> i32;
-        log = nvrtcGetProgramLog(Program, *mut c_char) -> i32;
-        cubin_size = nvrtcGetCUBINSize(Program, *mut usize) -> i32;
-        cubin = nvrtcGetCUBIN(Program, *mut c_char) -> i32;
-        ptx_size = nvrtcGetPTXSize(Program, *mut usize) -> i32;
-        ptx = nvrtcGetPTX(Program, *mut c_char) -> i32;
-        destroy = nvrtcDestroyProgram(*mut Program) -> i32;
+        compile = nvrtcCompileProgram(ProgramHandle, i32, *const *const c_char) -> i32;
+        log_size = nvrtcGetProgramLogSize(ProgramHandle, *mut usize) -> i32;
+        log = nvrtcGetProgramLog(ProgramHandle, *mut c_char) -> i32;
+        cubin_size = nvrtcGetCUBINSize(ProgramHandle, *mut usize) -> i32;
+        cubin = nvrtcGetCUBIN(ProgramHandle, *mut c_char) -> i32;
+        ptx_size = nvrtcGetPTXSize(ProgramHandle, *mut usize) -> i32;
+        ptx = nvrtcGetPTX(ProgramHandle, *mut c_char) -> i32;
+        destroy = nvrtcDestroyProgram(*mut ProgramHandle) -> i32;
         describe = nvrtcGetErrorString(i32) -> *const c_char;
     }
 }
 
+/// NVRTC.
 #[derive(Clone, Debug)]
 pub struct Nvrtc {
-    /// Major and minor number.
+    /// The major and the minor number.
     pub version: (u32, u32),
     pub path: PathBuf,
     /// The architectures that it compiles for, ascending; 90 for compute capability 9.0.
@@ -46,43 +46,51 @@ pub struct Nvrtc {
     functions: Functions,
 }
 
+/// What a program is compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum CompileTarget {
     /// Machine code of this architecture.
     Cubin(u32),
     /// Code that the driver translates, for a GPU that the compiler does not know.
     Ptx(u32),
 }
 
-impl Target {
+impl CompileTarget {
+    /// The compiler's option for the target.
     pub fn option(self) -> String {
         match self {
-            Target::Cubin(architecture) => format!("--gpu-architecture=sm_{architecture}"),
-            Target::Ptx(architecture) => format!("--gpu-architecture=compute_{architecture}"),
+            CompileTarget::Cubin(architecture) => format!("--gpu-architecture=sm_{architecture}"),
+            CompileTarget::Ptx(architecture) => {
+                format!("--gpu-architecture=compute_{architecture}")
+            }
         }
     }
 }
 
+/// The source of a program.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
-    /// Its name in the compiler's messages.
+pub struct KernelSource<'a> {
+    /// The name in the compiler's messages.
     pub name: &'a str,
     pub text: &'a str,
-    /// Names and texts of headers.
+    /// The names and texts of the headers.
     pub headers: &'a [(&'a str, &'a str)],
 }
 
+/// The compiler's output.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     pub image: Vec<u8>,
-    /// The compiler's messages: with `--ptxas-options=-v`, the registers and spills of each kernel.
+    /// The compiler's messages. With `--ptxas-options=-v` they list the registers and spills of each kernel.
     pub log: String,
 }
 
 impl Nvrtc {
     pub(super) fn bind(library: &'static Library, path: PathBuf) -> Result<Nvrtc, String> {
         let functions = Functions::of(library)?;
-        let (mut major, mut minor, mut count) = (0, 0, 0);
+        let mut major = 0;
+        let mut minor = 0;
+        let mut count = 0;
         // SAFETY: both functions write numbers to the given places.
         let statuses = unsafe {
             [
@@ -117,24 +125,24 @@ impl Nvrtc {
         }
     }
 
-    /// The target for a GPU: its machine code, or, if the GPU is newer than the compiler, the newest code that the
+    /// The target for a GPU: its machine code or, if the GPU is newer than the compiler, the newest code that the
     /// driver can translate. `None` if the GPU is older than all that the compiler knows.
-    pub fn target(&self, architecture: u32) -> Option<Target> {
+    pub fn target(&self, architecture: u32) -> Option<CompileTarget> {
         if self.architectures.contains(&architecture) {
-            return Some(Target::Cubin(architecture));
+            return Some(CompileTarget::Cubin(architecture));
         }
         self.architectures
             .iter()
             .rev()
             .find(|known| **known < architecture)
-            .map(|known| Target::Ptx(*known))
+            .map(|known| CompileTarget::Ptx(*known))
     }
 
     /// Compiles one file. The error contains the compiler's messages.
     pub fn compile(
         &self,
-        source: &Source<'_>,
-        target: Target,
+        source: &KernelSource<'_>,
+        target: CompileTarget,
         options: &[String],
     ) -> Result<Compiled> {
         let program = Building::new(self, source)?;
@@ -158,8 +166,10 @@ impl Nvrtc {
             });
         self.check(source, status, log.as_deref().unwrap_or_default())?;
         let image = match target {
-            Target::Cubin(_) => program.take(self.functions.cubin_size, self.functions.cubin),
-            Target::Ptx(_) => program.take(self.functions.ptx_size, self.functions.ptx),
+            CompileTarget::Cubin(_) => {
+                program.take(self.functions.cubin_size, self.functions.cubin)
+            }
+            CompileTarget::Ptx(_) => program.take(self.functions.ptx_size, self.functions.ptx),
         };
         let image = image.or_else(|status| {
             self.check(source, status, "gives no code")
@@ -171,7 +181,7 @@ impl Nvrtc {
         })
     }
 
-    fn check(&self, source: &Source<'_>, status: i32, log: &str) -> Result<()> {
+    fn check(&self, source: &KernelSource<'_>, status: i32, log: &str) -> Result<()> {
         if status == 0 {
             return Ok(());
         }
@@ -186,14 +196,16 @@ impl Nvrtc {
     }
 }
 
+/// A program that is being compiled.
 struct Building<'a> {
     nvrtc: &'a Nvrtc,
-    program: Program,
+    program: ProgramHandle,
 }
 
 impl<'a> Building<'a> {
-    fn new(nvrtc: &'a Nvrtc, source: &Source<'_>) -> Result<Building<'a>> {
-        let (name, body) = (text(source.name)?, text(source.text)?);
+    fn new(nvrtc: &'a Nvrtc, source: &KernelSource<'_>) -> Result<Building<'a>> {
+        let name = text(source.name)?;
+        let body = text(source.text)?;
         let names: Vec<CString> = source
             .headers
             .iter()
@@ -204,8 +216,8 @@ impl<'a> Building<'a> {
             .iter()
             .map(|(_, body)| text(body))
             .collect::<Result<_>>()?;
-        let pointers =
-            |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).collect::<Vec<_>>();
+        let text_pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
+        let name_pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
         let mut program = ptr::null_mut();
         // SAFETY: all texts end with a zero and outlive the call, which copies them; the lists have the given length.
         let status = unsafe {
@@ -214,8 +226,8 @@ impl<'a> Building<'a> {
                 body.as_ptr(),
                 name.as_ptr(),
                 texts.len() as i32,
-                pointers(&texts).as_ptr(),
-                pointers(&names).as_ptr(),
+                text_pointers.as_ptr(),
+                name_pointers.as_ptr(),
             )
         };
         nvrtc.check(source, status, "no program can be made of it")?;
@@ -244,20 +256,6 @@ impl Drop for Building<'_> {
         // SAFETY: the program was created by this library and is destroyed once. A failure can't be handled.
         unsafe { (self.nvrtc.functions.destroy)(&mut self.program) };
     }
-}
-
-/// Why a version of a library does not serve an architecture, and what to install.
-pub(super) fn refusal(
-    (name, package): (&str, &str),
-    version: (u32, u32),
-    architecture: u32,
-) -> String {
-    format!(
-        "is {name} {}, which does not serve compute capability {}; install version 12, as with pip install \
-         nvidia-{package}-cu12",
-        dotted(version),
-        dotted((architecture / 10, architecture % 10))
-    )
 }
 
 fn text(text: &str) -> Result<CString> {

@@ -3,78 +3,89 @@
 use cudarc::driver::result::{self, graph::launch};
 use cudarc::driver::sys::{CUgraphExec, CUgraphInstantiate_flags, CUstreamCaptureMode};
 
-use super::call::Call;
-use super::cells::{Setup, Table, Work};
+use super::call::KernelCall;
+use super::cells::{PlannedWork, RowTable, WorkSetup};
 use super::driver::Owned;
 use super::stream::StreamState;
-use super::worker::Worker;
+use super::worker::GpuWorker;
 use crate::base::precision::Precision;
-use crate::devices::cuda::device::{Batch, Fault, Shape};
+use crate::devices::cuda::device::{BatchShape, DeviceBatch, DeviceFault};
 use crate::devices::network::Spec;
 
+/// A plan on one GPU.
 #[derive(Debug)]
 pub(super) struct PlanState {
-    pub shape: Shape,
-    /// Which of the stream's working memories it uses.
+    pub shape: BatchShape,
+    /// The index of the stream's working memory that it uses.
     pub memory: usize,
-    gather: Call,
-    launch: Launch,
+    gather: KernelCall,
+    launch: PlannedLaunch,
 }
 
 #[derive(Debug)]
-enum Launch {
+enum PlannedLaunch {
+    /// A captured graph.
     Graph(Owned<CUgraphExec>),
-    Kernels(Vec<Work>),
+    /// Kernels and products that are queued one by one.
+    OneByOne(Vec<PlannedWork>),
 }
 
 impl PlanState {
     /// Makes a plan. The stream is open, and its memory [fits](StreamState::fit) the shape.
     pub fn new(
-        shape: Shape,
-        worker: &Worker,
+        shape: BatchShape,
+        worker: &GpuWorker,
         spec: &Spec,
         words: u64,
         precision: Precision,
-    ) -> Result<PlanState, Fault> {
+    ) -> Result<PlanState, DeviceFault> {
         let stream = &worker.streams[&shape.stream.id];
-        let (cell, memory) = (worker.cell_of(&shape), worker.memory_of(&shape));
+        let cell = worker.cell_of(&shape);
+        let memory = worker.memory_of(&shape);
         let [rows, inputs, age, arrived, ref buffers @ ..] = stream.pieces(memory)[..] else {
             unreachable!("a plan's memory is made before the plan")
         };
-        let ground = Setup {
+        let setup = WorkSetup {
             kernels: &worker.kernels,
             spec,
             multiprocessors: worker.gpu.multiprocessors,
             element: precision.bytes() as u32,
             shape,
             buffers: buffers.to_vec(),
-            table: Table { rows, inputs, age },
+            table: RowTable { rows, inputs, age },
             states: worker.states(words),
             tail: stream.tail(arrived, shape.signals),
         };
-        let mut work = cell.work(&ground);
+        let mut work = cell.work(&setup);
         let is_captured = cell.is_captured();
         // SAFETY: the stream's memory fits the shape.
         unsafe { stream.load_products(&work, is_captured) }?;
         let launch = if is_captured {
-            Launch::Graph(capture(stream, &mut work)?)
+            PlannedLaunch::Graph(capture(stream, &mut work)?)
         } else {
-            Launch::Kernels(work)
+            PlannedLaunch::OneByOne(work)
         };
         Ok(PlanState {
             shape,
             memory,
-            gather: cell.gather(&ground),
+            gather: cell.gather(&setup),
             launch,
         })
     }
 
-    pub fn gather(&mut self, stream: &mut StreamState, batch: &Batch<'_>) -> Result<(), Fault> {
-        let (rows, inputs) = (batch.rows.len(), batch.inputs.len());
+    /// Queues a gather of a batch.
+    pub fn gather(
+        &mut self,
+        stream: &mut StreamState,
+        batch: &DeviceBatch<'_>,
+    ) -> Result<(), DeviceFault> {
+        let rows = batch.rows.len();
+        let inputs = batch.inputs.len();
         if rows > self.shape.rows as usize || inputs > self.room(stream) {
-            let of = format!("{} rows and {} inputs", self.shape.rows, self.room(stream));
-            return Err(Fault::survived(format!(
-                "{rows} rows and {inputs} inputs for a plan of {of}"
+            return Err(DeviceFault::survived(format!(
+                "{rows} rows and {inputs} inputs for a plan of {} rows and {} inputs",
+                self.shape.rows,
+                self.room(stream)
             )));
         }
         let (staged, inputs) =
@@ -97,15 +108,16 @@ impl PlanState {
         }
     }
 
-    pub fn launch(&mut self, stream: &mut StreamState) -> Result<(), Fault> {
+    /// Queues a launch over the gathered rows.
+    pub fn launch(&mut self, stream: &mut StreamState) -> Result<(), DeviceFault> {
         let on = stream.on();
         match &mut self.launch {
             // SAFETY: the graph was captured on this stream, whose memory outlives its work.
-            Launch::Graph(graph) => on.call("a graph can't be queued", |on| unsafe {
+            PlannedLaunch::Graph(graph) => on.call("a graph can't be queued", |on| unsafe {
                 launch(graph.raw, on)
             })?,
             // SAFETY: the work was made for this stream, whose memory fits the shape and outlives its work.
-            Launch::Kernels(work) => unsafe { queue(work, stream) }?,
+            PlannedLaunch::OneByOne(work) => unsafe { queue(work, stream) }?,
         }
         if self.shape.signals {
             stream.queued += 1;
@@ -119,23 +131,27 @@ impl PlanState {
 /// # Safety
 ///
 /// The addresses in the work are memory that is large enough for it and outlives it.
-unsafe fn queue(work: &mut [Work], stream: &StreamState) -> Result<(), Fault> {
+unsafe fn queue(work: &mut [PlannedWork], stream: &StreamState) -> Result<(), DeviceFault> {
     let products = &stream.products;
     products.stream.gpu.bind()?;
     for work in work {
         match work {
             // SAFETY: the cell provides the kernel's arguments; the rest is the caller's promise.
-            Work::Kernel(call) => unsafe { call.queue("a kernel", &products.stream) }?,
+            PlannedWork::Kernel(call) => unsafe { call.queue("a kernel", &products.stream) }?,
             // SAFETY: the caller's promise.
-            Work::Product(product) => unsafe { products.multiply(product) }?,
+            PlannedWork::Product(product) => unsafe { products.multiply(product) }?,
         }
     }
     Ok(())
 }
 
 /// Captures work as a graph, and uploads it.
-fn capture(stream: &StreamState, work: &mut [Work]) -> Result<Owned<CUgraphExec>, Fault> {
-    let (on, refused) = (stream.on(), "a graph can't be captured");
+fn capture(
+    stream: &StreamState,
+    work: &mut [PlannedWork],
+) -> Result<Owned<CUgraphExec>, DeviceFault> {
+    let on = stream.on();
+    let refused = "a graph can't be captured";
     // The capture neither blocks other threads nor records their calls.
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     // SAFETY: the stream is alive, and captures nothing yet.

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cudarc::driver::result;
@@ -9,64 +10,66 @@ use cudarc::driver::sys::{
     CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream, cuStreamQuery,
 };
 
-use super::call::Call;
-use super::cells::{Cell, Tail, Work};
-use super::compile::Kernels;
-use super::cublas::{Handle, Size};
-use super::driver::Owned;
-use super::memory::{Mapped, Memory, ROW, Staging};
-use super::worker::Worker;
+use super::call::KernelCall;
+use super::cells::{GpuCell, PlannedWork, Tail};
+use super::compile::LoadedKernels;
+use super::cublas::{Cublas, Handle, ProductSize};
+use super::driver::{Gpu, Owned};
+use super::memory::{GpuMemory, Mapped, ROW, Staging};
 use crate::base::precision::Precision;
-use crate::devices::cuda::device::{Fault, Shape};
+use crate::devices::cuda::device::{BatchShape, DeviceFault};
 
 /// The number of CUDA events of a stream. A later event reuses the handle of an earlier one; a stream that waits for
 /// the earlier one then waits for the later, which is queued too.
 const EVENTS: u64 = 64;
 
-/// The stream. Fields are dropped in order: users before what they use.
+/// An open stream. Fields are dropped in order: users before what they use.
 #[derive(Debug)]
 pub(super) struct StreamState {
     pub products: Handle,
     /// The sizes of products whose kernels are loaded.
-    loaded: RefCell<HashSet<Size>>,
+    loaded: RefCell<HashSet<ProductSize>>,
     events: Vec<Owned<CUevent>>,
     /// The working memories, each of several [pieces](StreamState::pieces): one for each cell type, and the last for
-    /// persistent kernels. Cells that share one use the first. Empty if there was no batch yet.
-    batches: Vec<Vec<Memory>>,
+    /// persistent kernels. Cells that share one use the first. A memory is empty before its first batch.
+    batches: Vec<Vec<GpuMemory>>,
     pub staging: Staging,
-    /// The signal's counters, on the GPU and on the host.
-    counted: Memory,
+    /// The signal's counter on the GPU.
+    counted: GpuMemory,
+    /// The signal's counter on the host.
     host: Mapped<u64>,
-    signal: Call,
-    /// The numbers of queued signals and of recorded events.
+    signal: KernelCall,
+    /// The number of queued signals.
     pub queued: u64,
+    /// The number of recorded events.
     recorded: u64,
 }
 
 impl StreamState {
-    pub fn open(worker: &Worker, precision: Precision) -> Result<StreamState, Fault> {
-        let Worker {
-            gpu,
-            kernels,
-            cublas,
-            cells,
-            ..
-        } = worker;
+    /// Opens a stream with empty working memories: one for each cell type, and one for persistent kernels.
+    pub fn open(
+        gpu: &Arc<Gpu>,
+        cublas: &Cublas,
+        kernels: &LoadedKernels,
+        cell_types: usize,
+        precision: Precision,
+    ) -> Result<StreamState, DeviceFault> {
         let products = Handle::new(gpu, cublas, precision)?;
-        let event = |_| {
-            let event = || result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING);
-            let event = gpu.call("a stream can't be made", event)?;
+        let mut events = Vec::new();
+        for _ in 0..EVENTS {
+            let event = gpu.call("a stream can't be made", || {
+                result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING)
+            })?;
             // SAFETY: it was made above.
-            Ok(unsafe { Owned::new(gpu, event, result::event::destroy) })
-        };
-        let events = (0..EVENTS).map(event).collect::<Result<_, _>>()?;
-        let counted = Memory::zeros(gpu, size_of::<u64>(), "a signal")?;
+            events.push(unsafe { Owned::new(gpu, event, result::event::destroy) });
+        }
+        let counted = GpuMemory::zeros(gpu, size_of::<u64>(), "a signal")?;
         let host = Mapped::new(gpu, 1, "a signal")?;
         Ok(StreamState {
             products,
             loaded: RefCell::default(),
             events,
-            batches: (0..=cells.len()).map(|_| Vec::new()).collect(),
+            batches: (0..=cell_types).map(|_| Vec::new()).collect(),
             staging: Staging::new(gpu),
             signal: signal(kernels, &counted, &host),
             counted,
@@ -76,8 +79,8 @@ impl StreamState {
         })
     }
 
-    /// Signals and events count from 0 again. No work may be queued.
-    pub fn reset(&mut self) -> Result<(), Fault> {
+    /// Makes signals and events count from 0 again. No work may be queued.
+    pub fn reset(&mut self) -> Result<(), DeviceFault> {
         self.counted.clear()?;
         self.host.at(0).store(0, Ordering::Release);
         self.staging.reset();
@@ -85,29 +88,33 @@ impl StreamState {
         Ok(())
     }
 
+    /// The stream as the driver knows it.
     pub fn on(&self) -> &Owned<CUstream> {
         &self.products.stream
     }
 
-    /// Runs products of sizes that are new to the stream, or `all`: cuBLAS loads a kernel at its first use, which takes
-    /// milliseconds, and which it can't do while a graph is captured. The results are overwritten by the first launch.
+    /// Runs products of sizes that are new to the stream, or `all` products. cuBLAS loads a kernel at its first use, which
+    /// takes milliseconds, and which it can't do while a graph is captured. The first launch overwrites the results.
     ///
     /// # Safety
     ///
     /// The stream's memory is large enough for the work.
-    pub unsafe fn load_products(&self, work: &[Work], all: bool) -> Result<(), Fault> {
+    pub unsafe fn load_products(&self, work: &[PlannedWork], all: bool) -> Result<(), DeviceFault> {
         self.on().gpu.bind()?;
-        let is_new = |size| self.loaded.borrow_mut().insert(size) || all;
-        work.iter().try_for_each(|work| match work {
-            // SAFETY: the caller's promise, and the memory outlives the stream's work.
-            Work::Product(product) if is_new(product.size()) => unsafe {
-                self.products.multiply(product)
-            },
-            _ => Ok(()),
-        })
+        for work in work {
+            let PlannedWork::Product(product) = work else {
+                continue;
+            };
+            let is_new = self.loaded.borrow_mut().insert(product.size());
+            if is_new || all {
+                // SAFETY: the caller's promise, and the memory outlives the stream's work.
+                unsafe { self.products.multiply(product) }?;
+            }
+        }
+        Ok(())
     }
 
-    fn synchronize(&self) -> Result<(), Fault> {
+    fn synchronize(&self) -> Result<(), DeviceFault> {
         // SAFETY: the stream is alive.
         self.on()
             .call("broke off", |on| unsafe { result::stream::synchronize(on) })
@@ -118,32 +125,15 @@ impl StreamState {
     pub fn fit(
         &mut self,
         memory: usize,
-        of: &dyn Cell,
-        shape: &Shape,
+        cell: &dyn GpuCell,
+        shape: &BatchShape,
         precision: Precision,
-    ) -> Result<bool, Fault> {
-        let bytes = |rows: u32, inputs: u32, steps: u32| -> Vec<usize> {
-            let table = [
-                rows as usize * ROW,
-                inputs.max(MOST_INPUTS * rows) as usize,
-                1,
-                1,
-            ];
-            let buffers = of.buffers(&Shape {
-                rows,
-                inputs,
-                steps,
-                ..*shape
-            });
-            let buffers = buffers.into_iter().map(|buffer| buffer.bytes(precision));
-            table
-                .into_iter()
-                .map(|numbers| numbers * size_of::<u32>())
-                .chain(buffers)
-                .collect()
+    ) -> Result<bool, DeviceFault> {
+        let exact = BatchShape {
+            rows: shape.rows.max(1),
+            ..*shape
         };
-        let (rows, inputs, steps) = (shape.rows.max(1), shape.inputs, shape.steps);
-        let needed = bytes(rows, inputs, steps);
+        let needed = piece_sizes(cell, &exact, precision);
         let old = &self.batches[memory];
         if !old.is_empty()
             && needed
@@ -154,12 +144,17 @@ impl StreamState {
             return Ok(false);
         }
         // Powers of two, so that growth row by row or step by step moves memory only a few times.
-        let steps = if steps == 0 {
-            0
-        } else {
-            steps.next_power_of_two()
+        let rounded = BatchShape {
+            rows: exact.rows.next_power_of_two(),
+            inputs: exact.inputs.next_power_of_two(),
+            steps: if exact.steps == 0 {
+                0
+            } else {
+                exact.steps.next_power_of_two()
+            },
+            ..exact
         };
-        let mut larger = bytes(rows.next_power_of_two(), inputs.next_power_of_two(), steps);
+        let mut larger = piece_sizes(cell, &rounded, precision);
         // A larger batch may be split into more launches, each of which is smaller.
         larger
             .iter_mut()
@@ -174,8 +169,8 @@ impl StreamState {
             .fit((larger[ROWS] + larger[INPUTS]) / size_of::<u32>())?;
         let new = larger
             .into_iter()
-            .map(|bytes| Memory::zeros(&self.on().gpu, bytes, "the working memory of batches"));
-        let mut new = new.collect::<Result<Vec<Memory>, Fault>>()?;
+            .map(|bytes| GpuMemory::zeros(&self.on().gpu, bytes, "the working memory of batches"));
+        let mut new = new.collect::<Result<Vec<GpuMemory>, DeviceFault>>()?;
         // Rows keep their places, since none is wider than before.
         new.iter_mut()
             .zip(old)
@@ -187,7 +182,10 @@ impl StreamState {
     /// The addresses of a working memory's pieces: the tables of rows and of their inputs, the launches since the gather,
     /// the blocks that have arrived, and the buffers of the cell.
     pub fn pieces(&self, memory: usize) -> Vec<u64> {
-        self.batches[memory].iter().map(Memory::address).collect()
+        self.batches[memory]
+            .iter()
+            .map(GpuMemory::address)
+            .collect()
     }
 
     /// The most input slots of a batch.
@@ -195,6 +193,7 @@ impl StreamState {
         self.batches[memory][INPUTS].bytes / size_of::<u32>()
     }
 
+    /// The counters that the end of a launch updates.
     pub fn tail(&self, arrived: u64, signals: bool) -> Tail {
         Tail {
             arrived,
@@ -204,11 +203,13 @@ impl StreamState {
         }
     }
 
+    /// The count of the signal after the work that is queued next.
     pub fn next_signal(&self) -> u64 {
         self.queued + 1
     }
 
-    pub fn signal(&mut self) -> Result<(), Fault> {
+    /// Queues an increment of the signal, in a kernel of its own.
+    pub fn signal(&mut self) -> Result<(), DeviceFault> {
         self.on().gpu.bind()?;
         // SAFETY: the kernel and the two counters, which are its arguments, live as long as the stream.
         unsafe { self.signal.queue("a signal", &self.products.stream) }?;
@@ -216,20 +217,24 @@ impl StreamState {
         Ok(())
     }
 
+    /// The present count of the signal.
     pub fn signalled(&self) -> u64 {
         // The GPU's earlier writes are visible when the count is.
         self.host.at(0).load(Ordering::Acquire)
     }
 
-    pub fn record(&mut self) -> Result<u64, Fault> {
+    /// Queues an event, and returns its number.
+    pub fn record(&mut self) -> Result<u64, DeviceFault> {
         let number = self.recorded;
-        // SAFETY: event and stream are alive, and of one context.
-        let record = |on| unsafe { result::event::record(self.event(number), on) };
-        self.on().call("an event can't be queued", record)?;
+        self.on().call("an event can't be queued", |on| {
+            // SAFETY: event and stream are alive, and of one context.
+            unsafe { result::event::record(self.event(number), on) }
+        })?;
         self.recorded += 1;
         Ok(number)
     }
 
+    /// The handle of a recorded event.
     pub fn event(&self, number: u64) -> CUevent {
         self.events[(number % EVENTS) as usize].raw
     }
@@ -239,7 +244,7 @@ impl StreamState {
     /// # Safety
     ///
     /// The event is alive.
-    pub unsafe fn wait(&self, event: CUevent) -> Result<(), Fault> {
+    pub unsafe fn wait(&self, event: CUevent) -> Result<(), DeviceFault> {
         let flags = CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: the stream is alive, the event by the caller's promise.
         self.on().call("a wait can't be queued", |on| unsafe {
@@ -247,8 +252,8 @@ impl StreamState {
         })
     }
 
-    /// Asks the driver for failed work.
-    pub fn health(&self) -> Result<(), Fault> {
+    /// Asks NVIDIA's driver whether work has failed.
+    pub fn health(&self) -> Result<(), DeviceFault> {
         // SAFETY: the stream is alive.
         self.on().call("a computation failed", |on| {
             match unsafe { cuStreamQuery(on) } {
@@ -259,8 +264,22 @@ impl StreamState {
     }
 }
 
-fn signal(kernels: &Kernels, counted: &Memory, host: &Mapped<u64>) -> Call {
-    Call::new(
+/// The sizes of the pieces of a working memory for batches of a shape, in bytes.
+fn piece_sizes(cell: &dyn GpuCell, shape: &BatchShape, precision: Precision) -> Vec<usize> {
+    let rows = shape.rows as usize * ROW;
+    let inputs = shape.inputs.max(MOST_INPUTS * shape.rows) as usize;
+    let mut sizes = [rows, inputs, 1, 1]
+        .map(|numbers| numbers * size_of::<u32>())
+        .to_vec();
+    for buffer in cell.buffers(shape) {
+        sizes.push(buffer.bytes(precision));
+    }
+    sizes
+}
+
+/// The launch of the kernel that only signals.
+fn signal(kernels: &LoadedKernels, counted: &GpuMemory, host: &Mapped<u64>) -> KernelCall {
+    KernelCall::new(
         kernels.function("signal"),
         (1, 1),
         (counted.address(), host.address(0)),
@@ -268,9 +287,9 @@ fn signal(kernels: &Kernels, counted: &Memory, host: &Mapped<u64>) -> Call {
     .of_threads(1)
 }
 
-/// The inputs of a node whose cell does not count them: at most the two children in a binary tree.
+/// The most inputs of a node whose cell does not count them: the two children in a binary tree.
 const MOST_INPUTS: u32 = 2;
 
-/// The first pieces of a working memory.
+/// The indices of the first pieces of a working memory.
 const ROWS: usize = 0;
 const INPUTS: usize = 1;

@@ -7,15 +7,16 @@ use half::vec::HalfFloatVecExt;
 use half::{bf16, f16};
 
 use super::driver::Gpu;
-use super::memory::Memory;
+use super::memory::GpuMemory;
 use crate::base::precision::Precision;
-use crate::devices::cuda::device::Fault;
+use crate::devices::cuda::device::DeviceFault;
 use crate::devices::network::Spec;
 use crate::devices::network::weights::Weights;
 
+/// A matrix of weights with a row for each output.
 #[derive(Clone, Debug)]
 pub(super) struct Matrix {
-    memory: Arc<Memory>,
+    memory: Arc<GpuMemory>,
     pub outputs: u32,
     pub inputs: u32,
 }
@@ -32,8 +33,8 @@ pub(super) struct Upload<'a> {
     pub weights: &'a Weights,
     pub spec: &'a Spec,
     pub precision: Precision,
-    /// Tables that were copied already; several cells share them.
-    tables: Vec<(String, Arc<Memory>)>,
+    /// The tables that were copied already, which several cells share.
+    tables: Vec<(String, Arc<GpuMemory>)>,
 }
 
 impl<'a> Upload<'a> {
@@ -53,12 +54,12 @@ impl<'a> Upload<'a> {
     }
 
     /// A matrix that joins tensors side by side.
-    pub fn matrix(&self, tensors: &[&str]) -> Result<Matrix, Fault> {
+    pub fn matrix(&self, tensors: &[&str]) -> Result<Matrix, DeviceFault> {
         self.rows(tensors, 0..usize::MAX)
     }
 
-    /// The same for some rows of the tensors, as far as they have them.
-    pub fn rows(&self, tensors: &[&str], rows: Range<usize>) -> Result<Matrix, Fault> {
+    /// A matrix that joins some rows of tensors side by side, as far as the tensors have these rows.
+    pub fn rows(&self, tensors: &[&str], rows: Range<usize>) -> Result<Matrix, DeviceFault> {
         let taken: Vec<(Vec<f32>, usize)> = tensors
             .iter()
             .map(|name| self.weights.matrix(name))
@@ -71,7 +72,7 @@ impl<'a> Upload<'a> {
                 joined.extend_from_slice(&tensor[row * width..][..*width]);
             }
         }
-        let memory = Arc::new(Memory::holding(
+        let memory = Arc::new(GpuMemory::with_bytes(
             self.gpu,
             &elements(&joined, self.precision),
             "weights",
@@ -84,19 +85,19 @@ impl<'a> Upload<'a> {
     }
 
     /// A table of embeddings.
-    pub fn table(&mut self, tensor: &str) -> Result<Arc<Memory>, Fault> {
+    pub fn table(&mut self, tensor: &str) -> Result<Arc<GpuMemory>, DeviceFault> {
         if let Some((_, table)) = self.tables.iter().find(|(name, _)| name == tensor) {
             return Ok(Arc::clone(table));
         }
         let bytes = elements(&self.weights.take(tensor), self.precision);
-        let table = Arc::new(Memory::holding(self.gpu, &bytes, "embeddings")?);
+        let table = Arc::new(GpuMemory::with_bytes(self.gpu, &bytes, "embeddings")?);
         self.tables.push((tensor.to_string(), Arc::clone(&table)));
         Ok(table)
     }
 
     /// A bias, which is float32 in all formats.
-    pub fn bias(&self, tensor: &str) -> Result<Arc<Memory>, Fault> {
-        Memory::holding(
+    pub fn bias(&self, tensor: &str) -> Result<Arc<GpuMemory>, DeviceFault> {
+        GpuMemory::with_bytes(
             self.gpu,
             &elements(&self.weights.take(tensor), Precision::F32),
             "biases",
@@ -105,6 +106,7 @@ impl<'a> Upload<'a> {
     }
 }
 
+/// The bytes of numbers in a format, rounded to the nearest.
 pub(super) fn elements(numbers: &[f32], precision: Precision) -> Vec<u8> {
     match precision {
         Precision::F32 | Precision::Tf32 => numbers

@@ -24,7 +24,8 @@ fn in_trouble(
     cases: u64,
     trouble: impl Fn(u64) -> (Trouble, u32),
 ) -> (Vec<String>, usize) {
-    let (mut reasons, mut count) = (Vec::new(), 0);
+    let mut reasons = Vec::new();
+    let mut count = 0;
     for case in 0..cases {
         let mut rng = random::sequence(case, 0, name);
         let network = network(MODELS[case as usize % MODELS.len()], case);
@@ -222,7 +223,7 @@ fn by_hand(network: &Arc<Network>, requests: &Requests, tasks: &[ByHand]) -> Vec
     );
     assert_eq!(hand.cuda.output(RequestId(0)), None);
     assert_eq!(
-        hand.cuda.states.pools.taken(),
+        hand.cuda.launcher.states.pools.taken(),
         0,
         "all slots have been returned"
     );
@@ -252,7 +253,7 @@ fn a_task_of_a_lost_worker_fails_at_once_and_finished_requests_stay() {
         Some(network.alone(RequestId(0), &requests.graphs[0]))
     );
     assert_eq!(
-        hand.cuda.states.pools.taken(),
+        hand.cuda.launcher.states.pools.taken(),
         0,
         "all slots have been given back"
     );
@@ -273,12 +274,13 @@ fn tasks_of_a_lost_worker_are_over_in_their_order() {
         hand.submit(1, &[step(0, 1, 1)], node(0, 0));
         // It copies the state from the other worker, so it still waits for that worker when its own is lost.
         hand.submit(0, &[step(0, 1, 1)], node(0, 1));
-        hand.cuda.device.trouble = Trouble {
+        hand.cuda.launcher.device.trouble = Trouble {
             dies: Some((WorkerId(0), 0)),
             ..Trouble::default()
         };
         let fault = hand
             .cuda
+            .launcher
             .device
             .health(WorkerId(0))
             .expect_err("it is dead");
@@ -308,7 +310,7 @@ fn a_worker_is_not_blamed_for_its_neighbours_loss() {
         node: NodeId(node),
     };
     hand.submit(0, &[step(0, 1, 1)], MemberList::Nodes(vec![node(0, 0)]));
-    hand.cuda.device.trouble = Trouble {
+    hand.cuda.launcher.device.trouble = Trouble {
         dies: Some((WorkerId(0), 0)),
         refuses: true,
         ..Trouble::default()
@@ -331,9 +333,9 @@ fn a_worker_is_not_blamed_for_its_neighbours_loss() {
         hand.cuda.output(RequestId(1)),
         Some(network.alone(RequestId(1), &requests.graphs[1]))
     );
-    assert_eq!(hand.cuda.states.pools.lost(WorkerId(1)), None);
+    assert_eq!(hand.cuda.launcher.states.pools.lost(WorkerId(1)), None);
     assert_eq!(
-        hand.cuda.states.pools.taken(),
+        hand.cuda.launcher.states.pools.taken(),
         0,
         "all slots have been given back"
     );

@@ -70,7 +70,8 @@ fn stages_on_streams_of_their_own_keep_the_laws() {
 #[test]
 fn only_outputs_that_are_kept_are_there() {
     let model = listed(EXAMPLE);
-    let (network, mut rng) = (network(&model), random::sequence(2, 0, "cuda listed kept"));
+    let network = network(&model);
+    let mut rng = random::sequence(2, 0, "cuda listed kept");
     let requests = requests(&model, 9, &mut rng);
     let policy = Cellular::default();
     let mut service = Service::new(&network, &requests, &policy);
@@ -130,14 +131,13 @@ fn parts_of_chains_stay_in_their_rows_over_a_stage() {
 #[test]
 fn all_batches_of_operators_are_made_ready() {
     let model = listed(EXAMPLE);
-    let (network, mut rng) = (network(&model), random::sequence(8, 0, "cuda listed ready"));
-    let (requests, policy) = (
-        requests(&model, 6, &mut rng),
-        Cellular {
-            max_batch: PerCell::All(4),
-            ..Cellular::default()
-        },
-    );
+    let network = network(&model);
+    let mut rng = random::sequence(8, 0, "cuda listed ready");
+    let requests = requests(&model, 6, &mut rng);
+    let policy = Cellular {
+        max_batch: PerCell::All(4),
+        ..Cellular::default()
+    };
     let mut service = Service::new(&network, &requests, &policy);
     let cells = 0..model.cell_types().len() as u16;
     service.options.materialise = cells.clone().map(|cell| (CellId(cell), 4)).collect();
@@ -187,6 +187,7 @@ fn a_batch_is_padded_to_its_longest_or_to_what_the_task_says() {
     }
     let padded: Vec<u32> = hand
         .cuda
+        .launcher
         .device
         .shapes()
         .map(|shape| shape.tokens)
@@ -197,10 +198,8 @@ fn a_batch_is_padded_to_its_longest_or_to_what_the_task_says() {
 #[test]
 fn nan_and_infinity_fail_only_their_request() {
     let model = listed(EXAMPLE);
-    let (network, mut rng) = (
-        network(&model),
-        random::sequence(9, 0, "cuda listed broken"),
-    );
+    let network = network(&model);
+    let mut rng = random::sequence(9, 0, "cuda listed broken");
     let requests = requests(&model, 12, &mut rng);
     let policy = DvaBatch {
         max_batch: 4,
@@ -234,10 +233,8 @@ fn nan_and_infinity_fail_only_their_request() {
 fn a_worker_that_dies_between_stages_takes_its_requests_with_it() {
     for (case, refuses) in (0..12).zip([false, true].into_iter().cycle()) {
         let model = listed(EXAMPLE);
-        let (network, mut rng) = (
-            network(&model),
-            random::sequence(case, 0, "cuda listed dies"),
-        );
+        let network = network(&model);
+        let mut rng = random::sequence(case, 0, "cuda listed dies");
         let requests = requests(&model, 20, &mut rng);
         let policy = DvaBatch {
             max_batch: 4,

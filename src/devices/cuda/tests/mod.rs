@@ -244,16 +244,16 @@ impl<'s> Service<'s> {
         )
         .expect("this run is not stopped");
         cuda.collect();
-        assert!(!cuda.streams.are_busy(), "nothing is in progress");
+        assert!(!cuda.launcher.streams.are_busy(), "nothing is in progress");
         assert_eq!(
-            cuda.states.pools.taken(),
+            cuda.launcher.states.pools.taken(),
             0,
             "all slots have been given back"
         );
         let outputs = (0..self.requests.len() as u64)
             .map(|request| cuda.output(RequestId(request)))
             .collect();
-        let mut lost = |worker: &WorkerId| cuda.states.pools.lost(*worker).is_some();
+        let mut lost = |worker: &WorkerId| cuda.launcher.states.pools.lost(*worker).is_some();
         let lost: Vec<WorkerId> = (0..self.workers as u16)
             .map(WorkerId)
             .filter(&mut lost)

@@ -45,6 +45,7 @@ fn run(
     }
     let plans = hand
         .cuda
+        .launcher
         .device
         .shapes()
         .map(|shape| [shape.rows, shape.steps])

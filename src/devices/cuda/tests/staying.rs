@@ -89,7 +89,7 @@ impl<'d> Hand<'d> {
 
     /// The numbers of gathers, and of computed rows.
     pub fn counts(&self) -> (u64, u64) {
-        self.cuda.device.counts()
+        self.cuda.launcher.device.counts()
     }
 }
 

@@ -8,9 +8,9 @@ use rten_simd::ops::NumOps;
 
 use super::{Affine, Embedding, gates};
 use crate::devices::network::elementwise::{Formula, apply, gated, gated_tanh};
-use crate::devices::network::product::Rows;
+use crate::devices::network::product::MatrixRows;
 use crate::devices::network::weights::Weights;
-use crate::devices::network::{Batch, Cell, Scratch, first};
+use crate::devices::network::{CellBatch, NetworkCell, Scratch, first};
 
 /// A node with children in a child-sum tree. The word's part of the gates and that of the children are products of their
 /// own, as in the [operators](crate::core::workload::operator) of the cell.
@@ -43,8 +43,8 @@ impl ChildSum {
     }
 }
 
-impl Cell for ChildSum {
-    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+impl NetworkCell for ChildSum {
+    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
         let ChildSum {
             gates_word,
             gates_children,
@@ -52,7 +52,8 @@ impl Cell for ChildSum {
             forget_child,
             ..
         } = self;
-        let (hidden, state) = (forget_word.bias.len(), 2 * forget_word.bias.len());
+        let hidden = forget_word.bias.len();
+        let state = 2 * forget_word.bias.len();
         let inputs = self.embedding.width + hidden;
         let operand = first(&mut scratch.operand, batch.rows * inputs);
         for (row, operand) in operand.chunks_exact_mut(inputs).enumerate() {
@@ -64,17 +65,17 @@ impl Cell for ChildSum {
                 sum.iter_mut().zip(h).for_each(|(sum, h)| *sum += h);
             }
         }
-        let sums = Rows {
+        let sums = MatrixRows {
             data: operand.get(inputs - hidden..).unwrap_or_default(),
             stride: inputs,
             count: batch.rows,
         };
-        let operand = Rows {
+        let operand = MatrixRows {
             data: operand,
             stride: inputs,
             count: batch.rows,
         };
-        let children = Rows {
+        let children = MatrixRows {
             data: batch.states,
             stride: state,
             count: batch.states.len() / state,
@@ -86,11 +87,9 @@ impl Cell for ChildSum {
             .iter()
             .zip(&forget_child.product.panels)
         {
-            let (units, wide, bias) = (
-                of_word.units(),
-                of_word.units().len(),
-                &forget_word.bias[of_word.units()],
-            );
+            let units = of_word.units();
+            let wide = of_word.units().len();
+            let bias = &forget_word.bias[of_word.units()];
             let of_word = of_word.multiply(operand, &mut scratch.product);
             let of_child = of_child.multiply(children, &mut scratch.more);
             for (row, (of_word, out)) in of_word
@@ -104,7 +103,7 @@ impl Cell for ChildSum {
                     let c =
                         &batch.states[child * state + hidden..(child + 1) * state][units.clone()];
                     apply(
-                        Keep,
+                        KeptPart,
                         [
                             of_word,
                             &of_child[child * wide..(child + 1) * wide],
@@ -122,7 +121,8 @@ impl Cell for ChildSum {
             .iter()
             .zip(&gates_children.product.panels)
         {
-            let (units, wide) = (of_word.units(), of_word.units().len());
+            let units = of_word.units();
+            let wide = of_word.units().len();
             let of_word = of_word
                 .multiply(operand, &mut scratch.product)
                 .chunks_exact(3 * wide);
@@ -134,7 +134,8 @@ impl Cell for ChildSum {
             for ((of_word, of_children), out) in
                 of_word.zip(of_children).zip(out.chunks_exact_mut(state))
             {
-                let ([i, o, u], [ci, co, cu]) = (gates(of_word, wide), gates(of_children, wide));
+                let [i, o, u] = gates(of_word, wide);
+                let [ci, co, cu] = gates(of_children, wide);
                 let (h, c) = out.split_at_mut(hidden);
                 let out = [&mut h[units.clone()], &mut c[units.clone()]];
                 apply(
@@ -156,10 +157,10 @@ impl Cell for ChildSum {
     }
 }
 
-/// c grows by σ(f) c of a child.
-struct Keep;
+/// The part of c that is kept of a child: c grows by σ(f) c of the child.
+struct KeptPart;
 
-impl Formula<4, 1> for Keep {
+impl Formula<4, 1> for KeptPart {
     #[inline(always)]
     fn of<I: Isa>(
         &self,
@@ -172,7 +173,7 @@ impl Formula<4, 1> for Keep {
     }
 }
 
-/// c grows by σ(i) tanh(u), h = σ(o) tanh(c).
+/// The gates of a child-sum node: c grows by σ(i) tanh(u), and h = σ(o) tanh(c).
 struct ChildSumGates;
 
 impl Formula<9, 2> for ChildSumGates {

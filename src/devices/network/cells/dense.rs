@@ -6,11 +6,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Affine, Embedding};
-use crate::devices::network::product::Rows;
+use crate::devices::network::product::MatrixRows;
 use crate::devices::network::weights::Weights;
-use crate::devices::network::{Batch, Cell, Scratch, first};
+use crate::devices::network::{CellBatch, NetworkCell, Scratch, first};
 
-/// The tokens of a product. More would only take more memory.
+/// The number of tokens of a product. More would only take more memory.
 const BLOCK: usize = 512;
 
 #[derive(Debug)]
@@ -30,10 +30,11 @@ impl Dense {
     }
 }
 
-impl Cell for Dense {
-    /// Padding is computed like words and left out of the mean.
-    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, inner) = (self.embedding.width, self.second.product.inputs);
+impl NetworkCell for Dense {
+    /// Computes the blocks. Padding is computed like words, and left out of the mean.
+    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+        let hidden = self.embedding.width;
+        let inner = self.second.product.inputs;
         out.fill(0.0);
         let longest = (0..batch.rows)
             .map(|row| batch.tokens_of(row).len())
@@ -64,9 +65,10 @@ impl Cell for Dense {
             }
             let wide = first(&mut scratch.more, count * inner);
             for panel in &self.first.product.panels {
-                let (units, bias) = (panel.units(), &self.first.bias[panel.units()]);
+                let units = panel.units();
+                let bias = &self.first.bias[panel.units()];
                 let y = panel.multiply(
-                    Rows {
+                    MatrixRows {
                         data: x,
                         stride: hidden,
                         count,
@@ -85,9 +87,10 @@ impl Cell for Dense {
                 }
             }
             for panel in &self.second.product.panels {
-                let (units, bias) = (panel.units(), &self.second.bias[panel.units()]);
+                let units = panel.units();
+                let bias = &self.second.bias[panel.units()];
                 let y = panel.multiply(
-                    Rows {
+                    MatrixRows {
                         data: wide,
                         stride: inner,
                         count,

@@ -10,18 +10,18 @@ use rten_simd::ops::NumOps;
 use super::seq2seq::START;
 use super::{Affine, Embedding};
 use crate::devices::network::elementwise::{Formula, apply, gated, gated_tanh};
-use crate::devices::network::product::Rows;
+use crate::devices::network::product::MatrixRows;
 use crate::devices::network::weights::Weights;
-use crate::devices::network::{Batch, Cell, Scratch, first};
+use crate::devices::network::{CellBatch, NetworkCell, Scratch, first};
 
-/// Of a binary tree-LSTM.
+/// The most children of a node in a binary tree-LSTM.
 pub const CHILDREN: usize = 2;
 
-/// A cell with `GATES` gates, of which the fourth and later ones forget an input cell each. `ROWS`: those of its
-/// formula.
+/// A cell with `GATES` gates, of which the fourth and later ones forget an input cell each. Its formula reads `ROWS`
+/// rows.
 #[derive(Debug)]
 pub struct Gated<const GATES: usize, const ROWS: usize> {
-    /// Of the words, if it reads any.
+    /// The embeddings of words, if the cell reads words.
     embedding: Option<Embedding>,
     /// \[x|h of each input cell\] to the gates.
     affine: Arc<Affine>,
@@ -34,7 +34,7 @@ pub struct Gated<const GATES: usize, const ROWS: usize> {
 pub type Lstm = Gated<4, 9>;
 
 impl Lstm {
-    /// Its gates are i, f, g and o.
+    /// An LSTM step, with the gates i, f, g and o.
     pub(super) fn lstm(
         weights: &Weights,
         name: &'static str,
@@ -52,7 +52,7 @@ impl Lstm {
 }
 
 impl Gated<3, 6> {
-    /// A node without children, also of a child-sum tree.
+    /// A node without children, also for child-sum trees.
     pub(super) fn leaf(weights: &Weights, affine: Arc<Affine>, width: usize) -> Self {
         Gated {
             embedding: Some(Embedding::new(weights, "embedding.weight")),
@@ -64,6 +64,7 @@ impl Gated<3, 6> {
 }
 
 impl Gated<5, 12> {
+    /// A node with children in a binary tree.
     pub(super) fn internal(weights: &Weights, width: usize) -> Self {
         let affine = Affine::new(
             weights,
@@ -82,16 +83,18 @@ impl Gated<5, 12> {
 }
 
 impl<const GATES: usize, const ROWS: usize> Gated<GATES, ROWS> {
-    /// `word` gives the word that a row reads. Only \[h|c\] at the beginning of a state is written.
+    /// Computes h and c. `word` gives the word that a row reads. Only \[h|c\] at the beginning of a state is written.
     pub(super) fn step(
         &self,
-        batch: &Batch<'_>,
+        batch: &CellBatch<'_>,
         word: impl Fn(usize) -> u32,
         out: &mut [f32],
         scratch: &mut Scratch,
     ) {
         let Affine { product, bias, .. } = &*self.affine;
-        let (hidden, width, inputs) = (bias.len() / GATES, self.width, product.inputs);
+        let hidden = bias.len() / GATES;
+        let width = self.width;
+        let inputs = product.inputs;
         let operand = first(&mut scratch.operand, batch.rows * inputs);
         for (row, operand) in operand.chunks_exact_mut(inputs).enumerate() {
             let (embedded, recurrent) = operand.split_at_mut(inputs - (GATES - 3) * hidden);
@@ -102,7 +105,7 @@ impl<const GATES: usize, const ROWS: usize> Gated<GATES, ROWS> {
                 batch.copy_state(row, place, width, h);
             }
         }
-        let left = Rows {
+        let left = MatrixRows {
             data: operand,
             stride: inputs,
             count: batch.rows,
@@ -111,7 +114,8 @@ impl<const GATES: usize, const ROWS: usize> Gated<GATES, ROWS> {
         zero.fill(0.0);
 
         for panel in &product.panels {
-            let (units, wide) = (panel.units(), panel.units().len());
+            let units = panel.units();
+            let wide = panel.units().len();
             let bias = self.gates.map(|gate| &bias[gate * hidden..][units.clone()]);
             let sums = panel
                 .multiply(left, &mut scratch.product)
@@ -137,8 +141,8 @@ impl<const GATES: usize, const ROWS: usize> Gated<GATES, ROWS> {
     }
 }
 
-impl<const GATES: usize, const ROWS: usize> Cell for Gated<GATES, ROWS> {
-    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+impl<const GATES: usize, const ROWS: usize> NetworkCell for Gated<GATES, ROWS> {
+    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
         self.step(batch, |row| batch.token(row), out, scratch);
         // The word of an encoder's state is the one that the first decoder step reads.
         let c_ends = 2 * self.affine.units();

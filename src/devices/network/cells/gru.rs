@@ -3,21 +3,21 @@ use rten_simd::ops::NumOps;
 
 use super::{Embedding, gates};
 use crate::devices::network::elementwise::{Formula, apply, gated, tanh};
-use crate::devices::network::product::{Block, Product, Rows};
+use crate::devices::network::product::{Block, MatrixRows, PackedWeights};
 use crate::devices::network::weights::Weights;
-use crate::devices::network::{Batch, Cell, Scratch, first};
+use crate::devices::network::{CellBatch, NetworkCell, Scratch, first};
 
 /// The canonical GRU (GRNN, figure 6): the reset gate comes before the recurrent product.
 #[derive(Debug)]
 pub struct Gru {
     embedding: Embedding,
     /// \[h|x\] to the reset gate r.
-    reset: Product,
+    reset: PackedWeights,
     /// \[h|x\] to the update gate z.
-    update: Product,
+    update: PackedWeights,
     /// \[x|r∘h\] to the new value n.
-    candidate: Product,
-    /// For r, z and n.
+    candidate: PackedWeights,
+    /// The biases of r, z and n.
     bias: Vec<f32>,
     hidden: usize,
 }
@@ -26,28 +26,31 @@ impl Gru {
     pub(super) fn new(weights: &Weights) -> Gru {
         let tensors = ["gru.weight_ih", "gru.weight_hh"].map(|name| weights.matrix(name));
         let hidden = tensors[1].1;
-        let part = |tensor: usize, gate: usize| {
-            let (weights, inputs) = &tensors[tensor];
-            Block {
-                weights: &weights[gate * hidden * inputs..][..hidden * inputs],
-                inputs: *inputs,
-            }
-        };
-        let (x, h) = (|gate| part(0, gate), |gate| part(1, gate));
+        let [input, recurrent] = &tensors;
         Gru {
             embedding: Embedding::new(weights, "embedding.weight"),
-            reset: Product::pack(1, hidden, &[h(0), x(0)]),
-            update: Product::pack(1, hidden, &[h(1), x(1)]),
-            candidate: Product::pack(1, hidden, &[x(2), h(2)]),
+            reset: PackedWeights::pack(1, hidden, &[of_gate(0, recurrent), of_gate(0, input)]),
+            update: PackedWeights::pack(1, hidden, &[of_gate(1, recurrent), of_gate(1, input)]),
+            candidate: PackedWeights::pack(1, hidden, &[of_gate(2, input), of_gate(2, recurrent)]),
             bias: weights.take("gru.bias"),
             hidden,
         }
     }
 }
 
-impl Cell for Gru {
-    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, inputs) = (self.hidden, self.reset.inputs);
+/// The rows of one of the three gates in a matrix of all gates.
+fn of_gate(gate: usize, (weights, inputs): &(Vec<f32>, usize)) -> Block<'_> {
+    let size = weights.len() / 3;
+    Block {
+        weights: &weights[gate * size..][..size],
+        inputs: *inputs,
+    }
+}
+
+impl NetworkCell for Gru {
+    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+        let hidden = self.hidden;
+        let inputs = self.reset.inputs;
         let [bias_r, bias_z, bias_n] = gates(&self.bias, hidden);
         // [h|x|r∘h] holds both operands of the products.
         let stride = inputs + hidden;
@@ -60,7 +63,7 @@ impl Cell for Gru {
         for panel in &self.reset.panels {
             let units = panel.units();
             let r = panel.multiply(
-                Rows {
+                MatrixRows {
                     data: operand,
                     stride,
                     count: batch.rows,
@@ -83,7 +86,7 @@ impl Cell for Gru {
         for (update, candidate) in self.update.panels.iter().zip(&self.candidate.panels) {
             let units = update.units();
             let z = update.multiply(
-                Rows {
+                MatrixRows {
                     data: operand,
                     stride,
                     count: batch.rows,
@@ -92,14 +95,15 @@ impl Cell for Gru {
             );
             let reset = operand.get(hidden..).unwrap_or_default();
             let n = candidate.multiply(
-                Rows {
+                MatrixRows {
                     data: reset,
                     stride,
                     count: batch.rows,
                 },
                 &mut scratch.more,
             );
-            let (z, n) = (z.chunks_exact(units.len()), n.chunks_exact(units.len()));
+            let z = z.chunks_exact(units.len());
+            let n = n.chunks_exact(units.len());
             let rows = operand
                 .chunks_exact(stride)
                 .zip(out.chunks_exact_mut(hidden));

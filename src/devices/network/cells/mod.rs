@@ -1,3 +1,5 @@
+//! The built-in cells.
+
 mod childsum;
 mod dense;
 pub mod gated;
@@ -7,21 +9,20 @@ pub mod seq2seq;
 use std::sync::Arc;
 
 use self::gated::{Gated, Lstm};
-use super::product::{Block, Product};
+use super::product::{Block, PackedWeights};
 use super::weights::Weights;
-use super::{Cell, Spec};
+use super::{NetworkCell, Spec};
 use crate::core::workload::model::Model;
 
-/// In the order of [`Model::cell_types`].
-pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc<dyn Cell>> {
+/// The cells of a model, in the order of [`Model::cell_types`].
+pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc<dyn NetworkCell>> {
     let width = state(model, spec);
-    let lstm = |name| Arc::new(Lstm::lstm(weights, name, "embedding.weight", width));
     match model {
-        Model::Lstm => vec![lstm("lstm")],
+        Model::Lstm => vec![lstm(weights, "lstm", width)],
         Model::Gru => vec![Arc::new(gru::Gru::new(weights))],
         Model::Seq2Seq => vec![
             Arc::new(seq2seq::Decoder::new(weights, width)),
-            lstm("encoder"),
+            lstm(weights, "encoder", width),
         ],
         Model::TreeLstm => {
             let leaf = Affine::new(weights, "leaf", 3, &["weight"], &["bias"]);
@@ -34,7 +35,7 @@ pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc
             // Cells for different numbers of children share one set of weights.
             let internal = Arc::new(childsum::ChildSum::new(weights));
             let leaf = Gated::leaf(weights, Arc::clone(&internal.gates_word), width);
-            let mut cells: Vec<Arc<dyn Cell>> = vec![internal; model.cell_types().len() - 1];
+            let mut cells: Vec<Arc<dyn NetworkCell>> = vec![internal; model.cell_types().len() - 1];
             cells.push(Arc::new(leaf));
             cells
         }
@@ -44,7 +45,11 @@ pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc
     }
 }
 
-/// h and c of an LSTM; in a translation also the last word written.
+fn lstm(weights: &Weights, name: &'static str, width: usize) -> Arc<Lstm> {
+    Arc::new(Lstm::lstm(weights, name, "embedding.weight", width))
+}
+
+/// The numbers of a state: h and c of an LSTM, and in a translation also the last word written.
 pub fn state(model: &Model, spec: &Spec) -> usize {
     let hidden = spec.hidden as usize;
     match model {
@@ -57,6 +62,7 @@ pub fn state(model: &Model, spec: &Spec) -> usize {
     }
 }
 
+/// A table with an embedding for each word.
 #[derive(Debug)]
 pub struct Embedding {
     rows: Vec<f32>,
@@ -77,17 +83,17 @@ impl Embedding {
 /// A product and its bias.
 #[derive(Debug)]
 pub struct Affine {
-    /// As in the list of the cell's operators, which may call two by one name: one below the other.
+    /// The name in the list of the cell's operators, which may give one name to two products, one below the other.
     pub name: &'static str,
     pub gates: usize,
-    pub product: Product,
-    /// Empty if there is none.
+    pub product: PackedWeights,
+    /// The bias, or nothing if the product has none.
     pub bias: Vec<f32>,
 }
 
 impl Affine {
-    /// Packs tensors with the same outputs side by side: those of `gates` gates, one after another. Names of tensors
-    /// begin with the first part of `name`.
+    /// Packs tensors with the same outputs side by side. The outputs are those of `gates` gates, one after another. Names
+    /// of tensors begin with the first part of `name`.
     fn new(
         weights: &Weights,
         name: &'static str,
@@ -95,15 +101,10 @@ impl Affine {
         tensors: &[&str],
         bias: &[&str],
     ) -> Arc<Affine> {
-        let full = |tensor: &&str| {
-            format!(
-                "{}.{tensor}",
-                name.split_once('.').map_or(name, |(cell, _)| cell)
-            )
-        };
+        let cell = name.split('.').next().unwrap_or(name);
         let tensors: Vec<_> = tensors
             .iter()
-            .map(|tensor| weights.matrix(&full(tensor)))
+            .map(|tensor| weights.matrix(&format!("{cell}.{tensor}")))
             .collect();
         let blocks: Vec<_> = tensors
             .iter()
@@ -115,17 +116,17 @@ impl Affine {
         let units = tensors[0].0.len() / tensors[0].1 / gates;
         let bias = bias
             .iter()
-            .flat_map(|tensor| weights.take(&full(tensor)))
+            .flat_map(|tensor| weights.take(&format!("{cell}.{tensor}")))
             .collect();
         Arc::new(Affine {
             name,
             gates,
-            product: Product::pack(gates, units, &blocks),
+            product: PackedWeights::pack(gates, units, &blocks),
             bias,
         })
     }
 
-    /// Of each gate.
+    /// The number of units, which is the same for each gate.
     pub fn units(&self) -> usize {
         self.product
             .panels
@@ -134,6 +135,7 @@ impl Affine {
     }
 }
 
+/// The parts of a row that belong to the gates, each `width` numbers wide.
 fn gates<const N: usize>(row: &[f32], width: usize) -> [&[f32]; N] {
     std::array::from_fn(|gate| &row[gate * width..(gate + 1) * width])
 }

@@ -8,14 +8,14 @@ use rten_simd::{Isa, Simd, SimdOp};
 
 use super::Affine;
 use super::gated::Lstm;
-use crate::devices::network::product::Rows;
+use crate::devices::network::product::MatrixRows;
 use crate::devices::network::weights::Weights;
-use crate::devices::network::{Batch, Cell, Scratch, first};
+use crate::devices::network::{CellBatch, NetworkCell, Scratch, first};
 
 /// The word that the first decoder step reads.
 pub const START: u32 = 0;
 
-/// Reads the word in its state and writes the most likely next word there.
+/// The decoder's step, which reads the word in its state and writes the most likely next word there.
 #[derive(Debug)]
 pub struct Decoder {
     lstm: Lstm,
@@ -31,16 +31,14 @@ impl Decoder {
     }
 }
 
-impl Cell for Decoder {
-    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+impl NetworkCell for Decoder {
+    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
         let width = self.lstm.width;
-        let read = |row| {
-            batch
-                .state(row, 0, width)
-                .and_then(|state| self.word(state))
-                .unwrap_or(START)
+        let word_before = |row| {
+            let state = batch.state(row, 0, width);
+            state.and_then(|state| self.word(state)).unwrap_or(START)
         };
-        self.lstm.step(batch, read, out, scratch);
+        self.lstm.step(batch, word_before, out, scratch);
 
         // If all scores are NaN so is the word, which the check for NaN and infinity finds.
         let largest = first(&mut scratch.more, batch.rows);
@@ -50,7 +48,7 @@ impl Cell for Decoder {
         for panel in &self.projection.product.panels {
             let words = panel.units();
             let scores = panel.multiply(
-                Rows {
+                MatrixRows {
                     data: out,
                     stride: width,
                     count: batch.rows,
@@ -83,10 +81,11 @@ impl Cell for Decoder {
     fn replace_word(&self, state: &mut [f32], word: u32) -> f64 {
         let width = self.lstm.width;
         let Affine { product, bias, .. } = &*self.projection;
-        let (mut scores, mut memory) = (Vec::with_capacity(bias.len()), Vec::new());
+        let mut scores = Vec::with_capacity(bias.len());
+        let mut memory = Vec::new();
         for panel in &product.panels {
             let found = panel.multiply(
-                Rows {
+                MatrixRows {
                     data: state,
                     stride: width,
                     count: 1,
@@ -130,9 +129,11 @@ impl SimdOp for Largest<'_> {
 
     #[inline(always)]
     fn eval<I: Isa>(self, isa: I) -> Option<(f32, usize)> {
-        let (ops, places) = (isa.f32(), isa.i32());
+        let ops = isa.f32();
+        let places = isa.i32();
         let lanes = ops.len();
-        let (scores, bias) = (self.scores, &self.bias[..self.scores.len()]);
+        let scores = self.scores;
+        let bias = &self.bias[..self.scores.len()];
         let whole = scores.len() - scores.len() % lanes;
         let mut largest = ops.splat(f32::NEG_INFINITY);
         let mut found = places.splat(-1);
@@ -147,7 +148,8 @@ impl SimdOp for Largest<'_> {
             found = places.select(place, found, larger);
             place = places.add(place, places.one());
         }
-        let (largest, found) = (largest.to_array(), found.to_array());
+        let largest = largest.to_array();
+        let found = found.to_array();
         let lanes_best = (0..lanes)
             .filter(|lane| found[*lane] >= 0)
             .map(|lane| (largest[lane], found[lane] as usize * lanes + lane));

@@ -3,11 +3,11 @@
 #[derive(Debug, Default)]
 pub struct Activations {
     numbers: Vec<f32>,
-    queries: Vec<Query>,
+    queries: Vec<QueryActivation>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Query {
+struct QueryActivation {
     from: usize,
     /// 0 for padding.
     len: usize,
@@ -24,7 +24,7 @@ impl Activations {
     pub fn push(&mut self, tokens: u32, append: impl FnOnce(&mut Vec<f32>)) {
         let from = self.numbers.len();
         append(&mut self.numbers);
-        self.queries.push(Query {
+        self.queries.push(QueryActivation {
             from,
             len: self.numbers.len() - from,
             tokens,
@@ -32,7 +32,7 @@ impl Activations {
     }
 
     pub fn pad(&mut self, size: usize) {
-        let padding = Query {
+        let padding = QueryActivation {
             from: self.numbers.len(),
             len: 0,
             tokens: 0,
@@ -46,7 +46,7 @@ impl Activations {
     }
 
     pub fn of(&self, query: usize) -> &[f32] {
-        let Query { from, len, .. } = self.queries[query];
+        let QueryActivation { from, len, .. } = self.queries[query];
         &self.numbers[from..from + len]
     }
 
@@ -64,7 +64,7 @@ impl Activations {
 
     /// All slots, if each has this size and at least `own` numbers for its tokens.
     pub fn as_slots(&self, size: usize, own: impl Fn(u32) -> usize) -> Option<&[f32]> {
-        let fits = |(place, query): (usize, &Query)| {
+        let fits = |(place, query): (usize, &QueryActivation)| {
             query.from == place * size && query.len > 0 && own(query.tokens) <= query.len
         };
         let all = self.queries.iter().enumerate().all(fits);
@@ -83,7 +83,7 @@ impl Activations {
         self.queries
             .extend(like.queries.iter().enumerate().map(|(place, query)| {
                 let len = if query.len == 0 { 0 } else { own(query.tokens) };
-                Query {
+                QueryActivation {
                     from: place * size,
                     len,
                     tokens: query.tokens,
@@ -98,7 +98,8 @@ pub fn cycle(source: &[f32], from: usize, into: &mut [f32]) {
     if source.is_empty() {
         return into.fill(0.0);
     }
-    let (from, period) = (from % source.len(), source.len());
+    let from = from % source.len();
+    let period = source.len();
     let once = into.len().min(period);
     let head = once.min(period - from);
     into[..head].copy_from_slice(&source[from..from + head]);

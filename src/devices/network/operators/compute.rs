@@ -7,7 +7,7 @@ use rten_simd::ops::{BitOps, NumOps};
 use super::activations::{Activations, cycle};
 use crate::core::workload::dnn::{Form, FormKind, QueryWork};
 use crate::devices::network::elementwise::{Formula, apply, tanh};
-use crate::devices::network::product::{Product, Rows, multiply};
+use crate::devices::network::product::{MatrixRows, PackedWeights, multiply};
 use crate::devices::network::{Scratch, first};
 
 /// So that numbers neither fade nor saturate over a hundred operators.
@@ -71,17 +71,16 @@ fn half(work: &QueryWork) -> usize {
 pub fn matmul(
     form: &Form,
     padded: &QueryWork,
-    groups: &[Product],
+    groups: &[PackedWeights],
     x: &Activations,
     y: &mut Activations,
     scratch: &mut Scratch,
 ) {
-    let (rows, inner, columns) = (
-        padded.rows as usize,
-        padded.inner as usize,
-        padded.columns as usize,
-    );
-    let (wide, out) = (groups.len() * inner, groups.len() * columns);
+    let rows = padded.rows as usize;
+    let inner = padded.inner as usize;
+    let columns = padded.columns as usize;
+    let wide = groups.len() * inner;
+    let out = groups.len() * columns;
     let own_rows = |tokens: u32| form.at(tokens).rows as usize;
     let y = y.lay_out(x, rows * out, |tokens| own_rows(tokens) * out);
     let as_they_stand = x.as_slots(rows * wide, |tokens| own_rows(tokens) * wide);
@@ -102,7 +101,7 @@ pub fn matmul(
         let y = &mut y[begin * out..(begin + count) * out];
         for (group, product) in groups.iter().enumerate() {
             for panel in &product.panels {
-                let left = Rows {
+                let left = MatrixRows {
                     data: &operand[group * inner..],
                     stride: wide,
                     count,
@@ -132,7 +131,8 @@ fn gathered<'a>(
 ) -> &'a [f32] {
     let end = begin + into.len() / wide;
     for query in begin / rows..end.div_ceil(rows) {
-        let (from, to) = (begin.max(query * rows), end.min((query + 1) * rows));
+        let from = begin.max(query * rows);
+        let to = end.min((query + 1) * rows);
         let part = &mut into[(from - begin) * wide..(to - begin) * wide];
         cycle(x.of(query), (from - query * rows) * wide, part);
     }
@@ -148,11 +148,9 @@ pub fn batched_matmul(
     scratch: &mut Scratch,
 ) {
     // The library computes a product of one row with other bits.
-    let (rows, inner, columns) = (
-        padded.rows.max(2) as usize,
-        padded.inner as usize,
-        padded.columns as usize,
-    );
+    let rows = padded.rows.max(2) as usize;
+    let inner = padded.inner as usize;
+    let columns = padded.columns as usize;
     let slot = writes(padded) as usize;
     let y = y.lay_out(x, slot, |tokens| writes(&form.at(tokens)) as usize);
     let Scratch {
@@ -163,10 +161,13 @@ pub fn batched_matmul(
     for (query, y) in (0..x.queries()).zip(y.chunks_exact_mut(slot)) {
         let numbers = x.of(query);
         let own = form.at(x.tokens(query));
-        let (own_count, own_rows) = (own.count as usize, own.rows as usize);
-        let (own_inner, own_columns) = (own.inner as usize, own.columns as usize);
+        let own_count = own.count as usize;
+        let own_rows = own.rows as usize;
+        let own_inner = own.inner as usize;
+        let own_columns = own.columns as usize;
         let squash = Squash::of_work(&own);
-        let (left_size, right_size) = (own_rows * own_inner, own_inner * own_columns);
+        let left_size = own_rows * own_inner;
+        let right_size = own_inner * own_columns;
         for place in 0..padded.count as usize {
             let is_own = !numbers.is_empty() && place < own_count;
             let own = |size: [usize; 2]| if is_own { size } else { [0, 0] };
@@ -186,7 +187,7 @@ pub fn batched_matmul(
                 more,
             );
             let sums = multiply(
-                Rows {
+                MatrixRows {
                     data: left,
                     stride: inner,
                     count: rows,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub use self::activations::Activations;
 pub use self::compute::{reads, slope, writes};
-use super::product::{Block, Product};
+use super::product::{Block, PackedWeights};
 use super::weights::Weights;
 use super::{Scratch, Spec};
 use crate::base::error::{Error, Result};
@@ -21,27 +21,35 @@ use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::dnn::{Dnn, FormKind, ListedOperator, QueryWork, SizeByTokens};
 use crate::core::workload::random::split_mix;
 
+/// The operators of a listed network, with their weights.
 #[derive(Debug)]
 pub struct Operators {
     network: Arc<Dnn>,
     seed: u64,
-    /// For each cell type, the weights of each group.
-    weights: Vec<Vec<Product>>,
+    /// The weights of each group, for each cell type.
+    weights: Vec<Vec<PackedWeights>>,
 }
 
+/// An operator's results on two devices, from the same activation.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed<'a> {
     pub work: &'a QueryWork,
+    /// The activation that the operator read.
     pub read: &'a [f32],
+    /// The other device's result.
     pub found: &'a [f32],
+    /// The CPU's result.
     pub expected: &'a [f32],
 }
 
-/// A row for each output, group after group.
+/// The name and the shape of an operator's weights: a row for each output, group after group. `None` without weights.
 pub fn tensor(operator: &ListedOperator) -> Option<(String, [usize; 2])> {
     let work = operator.form.at(0);
+    if work.kind != FormKind::Matmul {
+        return None;
+    }
     let shape = [(work.count * work.columns) as usize, work.inner as usize];
-    (work.kind == FormKind::Matmul).then(|| (format!("{}.weight", operator.name), shape))
+    Some((format!("{}.weight", operator.name), shape))
 }
 
 /// Refuses weights that would have another size for each request.
@@ -71,18 +79,11 @@ pub fn check(network: &Dnn) -> Result<()> {
 
 impl Operators {
     pub(super) fn new(network: &Arc<Dnn>, spec: &Spec, weights: &Weights) -> Operators {
-        let packed = |operator: &ListedOperator| {
-            let Some((name, [outputs, inputs])) = tensor(operator) else {
-                return Vec::new();
-            };
-            let taken = weights.take(&name);
-            let groups = operator.form.at(0).count as usize;
-            let of_group = taken.chunks_exact(outputs / groups * inputs);
-            of_group
-                .map(|weights| Product::pack(1, outputs / groups, &[Block { weights, inputs }]))
-                .collect()
-        };
-        let weights = network.distinct().iter().map(packed).collect();
+        let weights = network
+            .distinct()
+            .iter()
+            .map(|operator| pack_groups(operator, weights))
+            .collect();
         Operators {
             network: Arc::clone(network),
             seed: spec.seed,
@@ -90,11 +91,12 @@ impl Operators {
         }
     }
 
+    /// The list of the operators.
     pub fn network(&self) -> &Dnn {
         &self.network
     }
 
-    /// 0 for a request without tokens.
+    /// The tokens of a request, or 0 if it has none.
     pub fn tokens(graph: &CellGraph) -> u32 {
         match graph {
             CellGraph::Chains(runs) => runs.iter().map(|run| run.input).max().unwrap_or(0),
@@ -108,10 +110,11 @@ impl Operators {
             return;
         };
         let stream = split_mix(self.seed ^ split_mix(request.0));
-        // 24 bits fit a float32 without rounding, the same on every machine.
-        let unit = |word: u64| (word >> 40) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
-        let count = compute::reads(&first.form.at(tokens));
-        numbers.extend((0..count).map(|place| unit(split_mix(stream.wrapping_add(place)))));
+        for place in 0..compute::reads(&first.form.at(tokens)) {
+            let word = split_mix(stream.wrapping_add(place));
+            // 24 bits fit a float32 without rounding, the same on every machine.
+            numbers.push((word >> 40) as f32 * (1.0 / (1 << 23) as f32) - 1.0);
+        }
     }
 
     /// Runs an operator on a batch, padded to `padded_to` tokens or to the longest query.
@@ -140,6 +143,7 @@ impl Operators {
         }
     }
 
+    /// The length of the activation after each operator.
     pub fn lengths(&self, graph: &CellGraph) -> impl Iterator<Item = u64> + use<'_> {
         let tokens = Operators::tokens(graph);
         self.network
@@ -163,12 +167,11 @@ impl Operators {
                 found.len()
             ));
         }
-        let (tokens, mut rest) = (Operators::tokens(graph), found);
-        let (mut from, mut into, mut scratch) = (
-            Activations::default(),
-            Activations::default(),
-            Scratch::default(),
-        );
+        let tokens = Operators::tokens(graph);
+        let mut rest = found;
+        let mut from = Activations::default();
+        let mut into = Activations::default();
+        let mut scratch = Scratch::default();
         from.push(tokens, |numbers| self.draw(request, tokens, numbers));
         for (operator, length) in self.network.operators().zip(self.lengths(graph)) {
             self.run(operator.cell, 0, &from, &mut into, &mut scratch);
@@ -189,13 +192,12 @@ impl Operators {
         Ok(())
     }
 
+    /// The last activation of a request that runs alone.
     pub(super) fn alone(&self, request: RequestId, graph: &CellGraph) -> Vec<f32> {
         let tokens = Operators::tokens(graph);
-        let (mut from, mut into, mut scratch) = (
-            Activations::default(),
-            Activations::default(),
-            Scratch::default(),
-        );
+        let mut from = Activations::default();
+        let mut into = Activations::default();
+        let mut scratch = Scratch::default();
         from.push(tokens, |numbers| self.draw(request, tokens, numbers));
         for operator in self.network.operators() {
             self.run(operator.cell, 0, &from, &mut into, &mut scratch);
@@ -205,9 +207,23 @@ impl Operators {
     }
 }
 
+/// The weights of each group of an operator, packed.
+fn pack_groups(operator: &ListedOperator, weights: &Weights) -> Vec<PackedWeights> {
+    let Some((name, [outputs, inputs])) = tensor(operator) else {
+        return Vec::new();
+    };
+    let groups = operator.form.at(0).count as usize;
+    let outputs = outputs / groups;
+    weights
+        .take(&name)
+        .chunks_exact(outputs * inputs)
+        .map(|weights| PackedWeights::pack(1, outputs, &[Block { weights, inputs }]))
+        .collect()
+}
+
 const FLOAT: u128 = size_of::<f32>() as u128;
 
-/// Checks the free memory, where the system reports it.
+/// Checks that a network's weights and a query fit the free memory, where the system reports it.
 pub fn fits(network: &Dnn) -> Result<()> {
     let [weights, query] = needs(network);
     let what = format!(
@@ -225,21 +241,18 @@ pub fn fits(network: &Dnn) -> Result<()> {
 
 /// The bytes of the weights, while the largest is packed, and of a query.
 fn needs(network: &Dnn) -> [u128; 2] {
-    let works = network
-        .distinct()
-        .iter()
-        .map(|operator| operator.form.at(network.most_tokens.unwrap_or(0)));
-    let sizes = || {
-        network
-            .distinct()
-            .iter()
-            .map(|operator| operator.form.at(0).weights() * FLOAT)
-    };
-    let of_query = |work: QueryWork| {
+    let mut weights = 0;
+    let mut largest = 0;
+    let mut query = 0;
+    for operator in network.distinct() {
+        let bytes = operator.form.at(0).weights() * FLOAT;
+        weights += bytes;
+        largest = largest.max(bytes);
+        let work = operator.form.at(network.most_tokens.unwrap_or(0));
         let matrices = u128::from(reads(&work)) / u128::from(work.count.max(1));
-        (u128::from(reads(&work)) + u128::from(writes(&work)) + matrices) * FLOAT
-    };
-    // Of the largest, both forms are then in memory.
-    let weights = sizes().sum::<u128>() + sizes().max().unwrap_or(0);
-    [weights, works.map(of_query).max().unwrap_or(0)]
+        let numbers = u128::from(reads(&work)) + u128::from(writes(&work)) + matrices;
+        query = query.max(numbers * FLOAT);
+    }
+    // While the largest weights are packed, they are in memory twice.
+    [weights + largest, query]
 }

@@ -140,7 +140,8 @@ proptest! {
         let operators = network.operators().unwrap();
         let rng = &mut random::sequence(seed, 0, "batches");
         let mut scratch = Scratch::default();
-        let (mut from, mut into) = (Activations::default(), Activations::default());
+        let mut from = Activations::default();
+        let mut into = Activations::default();
         for size in [1, 2, 3, 7] {
             let queries: Vec<(RequestId, u32)> =
                 (0..size).map(|_| (RequestId(rng.random_range(0..9)), rng.random_range(1..=30))).collect();

@@ -92,21 +92,17 @@ impl Naive {
             self.vector(&format!("{name}.bias")),
         );
         let gate = |number: usize| &all[number * self.hidden..(number + 1) * self.hidden];
-        let (i, f, g, o) = (
-            sigmoid(gate(0)),
-            sigmoid(gate(1)),
-            tanh(gate(2)),
-            sigmoid(gate(3)),
-        );
+        let i = sigmoid(gate(0));
+        let f = sigmoid(gate(1));
+        let g = tanh(gate(2));
+        let o = sigmoid(gate(3));
         let c = plus(&mul(&f, c), &mul(&i, &g));
         (mul(&o, &tanh(&c)), c)
     }
 
     fn gru(&self, x: &[f64], h: &[f64]) -> Vector {
-        let (of_x, of_h) = (
-            self.times("gru.weight_ih", x),
-            self.times("gru.weight_hh", h),
-        );
+        let of_x = self.times("gru.weight_ih", x);
+        let of_h = self.times("gru.weight_hh", h);
         let part = |all: &[f64], number: usize| {
             all[number * self.hidden..(number + 1) * self.hidden].to_vec()
         };
@@ -117,7 +113,8 @@ impl Naive {
                 &part(bias, n),
             ))
         };
-        let (r, z) = (gate(0), gate(1));
+        let r = gate(0);
+        let z = gate(1);
         let of_reset = part(&self.times("gru.weight_hh", &mul(&r, h)), 2);
         let n = tanh(&plus(&plus(&part(&of_x, 2), &of_reset), &part(bias, 2)));
         (0..self.hidden)
@@ -143,15 +140,14 @@ impl Naive {
             let of_left = self.times("internal.weight_left", &children[0].0);
             let of_right = self.times("internal.weight_right", &children[1].0);
             let all = plus(&plus(&of_left, &of_right), self.vector("internal.bias"));
-            let (left, right) = (sigmoid(&gate(&all, 3)), sigmoid(&gate(&all, 4)));
+            let left = sigmoid(&gate(&all, 3));
+            let right = sigmoid(&gate(&all, 4));
             let kept = plus(&mul(&left, &children[0].1), &mul(&right, &children[1].1));
             (all, kept)
         };
-        let (i, o, u) = (
-            sigmoid(&gate(&all, 0)),
-            sigmoid(&gate(&all, 1)),
-            tanh(&gate(&all, 2)),
-        );
+        let i = sigmoid(&gate(&all, 0));
+        let o = sigmoid(&gate(&all, 1));
+        let u = tanh(&gate(&all, 2));
         let c = plus(&mul(&i, &u), &kept);
         (mul(&o, &tanh(&c)), c)
     }
@@ -178,7 +174,9 @@ impl Naive {
             self.vector("childsum.bias_iou"),
         );
         let gate = |number: usize| &all[number * self.hidden..(number + 1) * self.hidden];
-        let (i, o, u) = (sigmoid(gate(0)), sigmoid(gate(1)), tanh(gate(2)));
+        let i = sigmoid(gate(0));
+        let o = sigmoid(gate(1));
+        let u = tanh(gate(2));
         let c = plus(&mul(&i, &u), &kept);
         (mul(&o, &tanh(&c)), c)
     }

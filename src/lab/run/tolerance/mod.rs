@@ -28,7 +28,7 @@ use crate::base::precision::Precision;
 use crate::core::backend::Output;
 use crate::devices::network::Spec;
 use crate::devices::network::operators::Passed;
-use crate::devices::network::reference::Followed;
+use crate::devices::network::reference::FollowedOutput;
 
 /// The safety factor on the expected error.
 const MARGIN: f64 = 8.0;
@@ -144,12 +144,12 @@ impl Tolerance {
     pub fn check(
         &self,
         found: &Output,
-        expected: &Followed,
+        expected: &FollowedOutput,
         depth: u32,
         width: usize,
         largest: &mut Largest,
     ) -> Result<(), String> {
-        let Followed {
+        let FollowedOutput {
             output: expected,
             shortfalls,
         } = expected;

@@ -9,7 +9,7 @@ use crate::core::workload::model::{Model, Unfolder};
 use crate::core::workload::shape::Shape;
 use crate::devices::network::operators::{Activations, Operators};
 use crate::devices::network::weights::tests::write;
-use crate::devices::network::{Batch, Network, Scratch};
+use crate::devices::network::{CellBatch, Network, Scratch};
 
 const HIDDEN: u32 = 96;
 
@@ -73,7 +73,7 @@ fn computed(
         }
         let mut out = vec![0.0; width];
         let all = 0..(states.len() / width) as u32;
-        let batch = Batch {
+        let batch = CellBatch {
             rows: 1,
             tokens: &[network.token(RequestId(id.into()), node)],
             token_ends: &[1],

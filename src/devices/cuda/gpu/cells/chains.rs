@@ -4,26 +4,28 @@
 use std::sync::Arc;
 
 use super::{
-    Buffer, Call, Cell, Fault, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product,
+    BatchShape, BufferSize, DeviceFault, GpuCell, GpuMemory, KernelCall, Matrix, PlannedWork,
+    Upload, WorkSetup, operand_and_product,
 };
 
 /// Additional work of an LSTM step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Kind {
+pub(in super::super) enum LstmKind {
     Chain = 0,
     /// Writes the word that the decoder starts with.
     Encoder = 1,
-    /// Leaves the word, the next input and the end of the launch to the kernel after it.
+    /// Leaves the word, the next input and the end of the launch to the next kernel.
     Decoder = 2,
 }
 
+/// An LSTM step.
 #[derive(Debug)]
-pub(in super::super) struct Lstm {
-    kind: Kind,
-    embedding: Arc<Memory>,
+pub(in super::super) struct GpuLstm {
+    kind: LstmKind,
+    embedding: Arc<GpuMemory>,
     /// \[x|h\] to the gates i, f, g, o.
     gates: Matrix,
-    bias: Arc<Memory>,
+    bias: Arc<GpuMemory>,
 }
 
 /// The indices of the buffers.
@@ -31,16 +33,16 @@ const OPERAND: usize = 0;
 const PRODUCT: usize = 1;
 const SCORES: usize = 2;
 
-impl Lstm {
+impl GpuLstm {
     pub fn new(
         upload: &mut Upload<'_>,
-        kind: Kind,
+        kind: LstmKind,
         name: &str,
         embedding: &str,
-    ) -> Result<Lstm, Fault> {
+    ) -> Result<GpuLstm, DeviceFault> {
         let gates = upload.matrix(&[&format!("{name}.weight_ih"), &format!("{name}.weight_hh")])?;
         let embedding = upload.table(embedding)?;
-        Ok(Lstm {
+        Ok(GpuLstm {
             kind,
             embedding,
             gates,
@@ -49,22 +51,21 @@ impl Lstm {
     }
 }
 
-impl Cell for Lstm {
-    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        operand_and_product(of, &self.gates).into()
+impl GpuCell for GpuLstm {
+    fn buffers(&self, shape: &BatchShape) -> Vec<BufferSize> {
+        operand_and_product(shape, &self.gates).into()
     }
 
-    fn gather(&self, at: &Setup<'_>) -> Call {
-        gather(at, &self.embedding, self.kind == Kind::Decoder)
+    fn gather(&self, at: &WorkSetup<'_>) -> KernelCall {
+        gather(at, &self.embedding, self.kind == LstmKind::Decoder)
     }
 
-    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
-        let (operand, product) = (at.buffers[OPERAND], at.buffers[PRODUCT]);
-        let (words, kind, bias) = (
-            at.words(&self.embedding),
-            self.kind as u32,
-            self.bias.address(),
-        );
+    fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {
+        let operand = at.buffers[OPERAND];
+        let product = at.buffers[PRODUCT];
+        let words = at.words(&self.embedding);
+        let kind = self.kind as u32;
+        let bias = self.bias.address();
         let arguments = (
             at.states(),
             words,
@@ -88,8 +89,8 @@ impl Cell for Lstm {
     }
 }
 
-/// Gathers \[x|h\]. With `feeds_back`, x is of the word in the state.
-fn gather(at: &Setup<'_>, embedding: &Memory, feeds_back: bool) -> Call {
+/// The gather of \[x|h\]. With `feeds_back`, x is the embedding of the word in the state.
+fn gather(at: &WorkSetup<'_>, embedding: &GpuMemory, feeds_back: bool) -> KernelCall {
     let arguments = (
         at.pool(),
         at.words(embedding),
@@ -102,18 +103,18 @@ fn gather(at: &Setup<'_>, embedding: &Memory, feeds_back: bool) -> Call {
 
 /// The step that reads the word in its state and writes the likeliest next one there.
 #[derive(Debug)]
-pub(in super::super) struct Decoder {
-    step: Lstm,
+pub(in super::super) struct GpuDecoder {
+    step: GpuLstm,
     /// h to the scores of all words.
     projection: Matrix,
-    bias: Arc<Memory>,
+    bias: Arc<GpuMemory>,
 }
 
-impl Decoder {
-    pub fn new(upload: &mut Upload<'_>) -> Result<Decoder, Fault> {
-        let step = Lstm::new(upload, Kind::Decoder, "decoder", "decoder.embedding")?;
+impl GpuDecoder {
+    pub fn new(upload: &mut Upload<'_>) -> Result<GpuDecoder, DeviceFault> {
+        let step = GpuLstm::new(upload, LstmKind::Decoder, "decoder", "decoder.embedding")?;
         let projection = upload.matrix(&["projection.weight"])?;
-        Ok(Decoder {
+        Ok(GpuDecoder {
             step,
             projection,
             bias: upload.bias("projection.bias")?,
@@ -121,26 +122,27 @@ impl Decoder {
     }
 }
 
-impl Cell for Decoder {
-    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        let mut buffers = self.step.buffers(of);
-        buffers.push(Buffer::Floats(
-            of.rows as usize * self.projection.outputs as usize,
+impl GpuCell for GpuDecoder {
+    fn buffers(&self, shape: &BatchShape) -> Vec<BufferSize> {
+        let mut buffers = self.step.buffers(shape);
+        buffers.push(BufferSize::Floats(
+            shape.rows as usize * self.projection.outputs as usize,
         ));
         buffers
     }
 
-    fn gather(&self, at: &Setup<'_>) -> Call {
+    fn gather(&self, at: &WorkSetup<'_>) -> KernelCall {
         self.step.gather(at)
     }
 
-    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
-        let Decoder {
+    fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {
+        let GpuDecoder {
             step,
             projection,
             bias,
         } = self;
-        let (operand, scores) = (at.buffers[OPERAND], at.buffers[SCORES]);
+        let operand = at.buffers[OPERAND];
+        let scores = at.buffers[SCORES];
         let h = operand + u64::from(at.spec.embedding * at.element);
         let found = (scores, bias.address(), projection.outputs, at.states.words);
         let next = (step.embedding.address(), operand, at.widths());
@@ -155,23 +157,21 @@ impl Cell for Decoder {
 /// The GRU whose reset gate precedes the recurrent product, so that there are two products in sequence, over \[x|h\] and
 /// \[x|r∘h\].
 #[derive(Debug)]
-pub(in super::super) struct Gru {
-    embedding: Arc<Memory>,
+pub(in super::super) struct GpuGru {
+    embedding: Arc<GpuMemory>,
     /// \[x|h\] to the gates r and z.
     gates: Matrix,
     /// \[x|r∘h\] to the new value n.
     candidate: Matrix,
-    /// Of r, z and n.
-    bias: Arc<Memory>,
+    /// The biases of r, z and n.
+    bias: Arc<GpuMemory>,
 }
 
-impl Gru {
-    pub fn new(upload: &mut Upload<'_>) -> Result<Gru, Fault> {
-        let (tensors, hidden) = (
-            ["gru.weight_ih", "gru.weight_hh"],
-            upload.spec.hidden as usize,
-        );
-        Ok(Gru {
+impl GpuGru {
+    pub fn new(upload: &mut Upload<'_>) -> Result<GpuGru, DeviceFault> {
+        let tensors = ["gru.weight_ih", "gru.weight_hh"];
+        let hidden = upload.spec.hidden as usize;
+        Ok(GpuGru {
             embedding: upload.table("embedding.weight")?,
             gates: upload.rows(&tensors, 0..2 * hidden)?,
             candidate: upload.rows(&tensors, 2 * hidden..3 * hidden)?,
@@ -180,23 +180,25 @@ impl Gru {
     }
 }
 
-impl Cell for Gru {
-    /// The operands of both products, and their results.
-    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        let [operand, gates] = operand_and_product(of, &self.gates);
-        let [candidate, values] = operand_and_product(of, &self.candidate);
+impl GpuCell for GpuGru {
+    /// The buffers are the operands of both products, and their results.
+    fn buffers(&self, shape: &BatchShape) -> Vec<BufferSize> {
+        let [operand, gates] = operand_and_product(shape, &self.gates);
+        let [candidate, values] = operand_and_product(shape, &self.candidate);
         vec![operand, candidate, gates, values]
     }
 
-    fn gather(&self, at: &Setup<'_>) -> Call {
+    fn gather(&self, at: &WorkSetup<'_>) -> KernelCall {
         gather(at, &self.embedding, false)
     }
 
-    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
+    fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {
         let [operand, candidate, gates, values] = at.buffers[..] else {
             unreachable!("a GRU has four buffers")
         };
-        let (units, bias, words) = (at.widest(), self.bias.address(), at.words(&self.embedding));
+        let units = at.widest();
+        let bias = self.bias.address();
+        let words = at.words(&self.embedding);
         let reset = (
             at.table(),
             at.pool(),

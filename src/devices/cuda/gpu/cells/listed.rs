@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{
-    Argument, Buffer, Cell, Fault, Matrix, Memory, Product, Setup, Shape, Tail, Upload, Work,
+    Argument, BatchShape, BufferSize, DeviceFault, GpuCell, GpuMemory, GpuProduct, Matrix,
+    PlannedWork, Tail, Upload, WorkSetup,
 };
-use crate::core::workload::dnn::{Dnn, Form, FormKind, ListedOperator, QueryWork as Sizes};
+use crate::core::workload::dnn::{Dnn, Form, FormKind, QueryWork as Sizes};
 use crate::devices::network::operators::{reads, slope, tensor, writes};
 
 /// The largest operand or product in memory, in numbers, unless a single query has more.
@@ -38,10 +39,11 @@ fn widest(network: &Dnn) -> u32 {
 }
 
 /// All operators of a network, in the order of their cell types.
-pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell>>, Fault> {
+pub fn all(network: &Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn GpuCell>>, DeviceFault> {
     // Layers of equal shape share the kernels' table of sizes, which has an entry for each number of tokens.
-    let mut known: BTreeMap<&Form, Arc<Memory>> = BTreeMap::new();
-    let made = |operator: &'n ListedOperator| -> Result<Box<dyn Cell>, Fault> {
+    let mut known: BTreeMap<&Form, Arc<GpuMemory>> = BTreeMap::new();
+    let mut cells: Vec<Box<dyn GpuCell>> = Vec::new();
+    for operator in network.distinct() {
         let weights = tensor(operator)
             .map(|(tensor, _)| upload.matrix(&[&tensor]))
             .transpose()?;
@@ -51,19 +53,23 @@ pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell
                 let sizes = (0..=network.most_tokens.unwrap_or(0))
                     .flat_map(|tokens| own(&operator.form.at(tokens)));
                 let own: Vec<u8> = sizes.flat_map(u32::to_le_bytes).collect();
-                let own = Arc::new(Memory::holding(upload.gpu, &own, "an operator's sizes")?);
+                let own = Arc::new(GpuMemory::with_bytes(
+                    upload.gpu,
+                    &own,
+                    "an operator's sizes",
+                )?);
                 known.insert(&operator.form, Arc::clone(&own));
                 own
             }
         };
-        Ok(Box::new(Listed {
+        cells.push(Box::new(GpuOperator {
             form: operator.form.clone(),
             weights,
             own,
             length_at: widest(network),
-        }))
-    };
-    network.distinct().iter().map(made).collect()
+        }));
+    }
+    Ok(cells)
 }
 
 /// The sizes that kernels read for a query, in the layout of their `Own`.
@@ -90,32 +96,34 @@ fn written(work: &Sizes) -> [u32; 3] {
     [count as u32, rows as u32, columns as u32]
 }
 
+/// An operator of a listed network.
 #[derive(Debug)]
-struct Listed {
+struct GpuOperator {
     form: Form,
-    /// Those of all groups, one below the other.
+    /// The weights of all groups, one below the other.
     weights: Option<Matrix>,
-    /// [`own`] by the tokens of a query.
-    own: Arc<Memory>,
+    /// The sizes that [`own`] gives for each number of tokens.
+    own: Arc<GpuMemory>,
     /// The index of an activation's length in a state.
     length_at: u32,
 }
 
+/// Some consecutive queries of a batch.
 #[derive(Clone, Copy)]
-struct Queries {
+struct GpuQueries {
     from: u32,
     count: u32,
 }
 
-impl Listed {
-    /// How many queries of these sizes are processed at a time.
+impl GpuOperator {
+    /// The number of queries of these sizes that are processed at a time.
     fn at_once(&self, padded: &Sizes, rows: u32) -> u32 {
         let largest = reads(padded).max(writes(padded)).max(1);
         (AT_ONCE / largest).clamp(1, u64::from(rows.max(1))) as u32
     }
 
     /// The first arguments of kernels that read the states.
-    fn queries(&self, at: &Setup<'_>, some: Queries) -> impl Argument {
+    fn queries(&self, at: &WorkSetup<'_>, some: GpuQueries) -> impl Argument {
         (
             at.table.rows,
             some.from,
@@ -127,11 +135,10 @@ impl Listed {
         )
     }
 
-    fn operand(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Work {
-        let (units, [operand, product]) = (
-            reads(padded) as u32,
-            [OPERAND, PRODUCT].map(|place| at.buffers[place]),
-        );
+    /// Writes the operand of some queries.
+    fn operand(&self, at: &WorkSetup<'_>, padded: &Sizes, some: GpuQueries) -> PlannedWork {
+        let units = reads(padded) as u32;
+        let [operand, product] = [OPERAND, PRODUCT].map(|place| at.buffers[place]);
         let read = (self.queries(at, some), at.spec.seed);
         match padded.kind {
             FormKind::Matmul => {
@@ -152,8 +159,10 @@ impl Listed {
         }
     }
 
-    fn products(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Vec<Work> {
-        let (operand, result) = (at.buffers[OPERAND], at.buffers[PRODUCT]);
+    /// The products of some queries.
+    fn products(&self, at: &WorkSetup<'_>, padded: &Sizes, some: GpuQueries) -> Vec<PlannedWork> {
+        let operand = at.buffers[OPERAND];
+        let result = at.buffers[PRODUCT];
         let [groups, rows, inner, columns] = sizes(padded);
         let size = u64::from(columns) * u64::from(inner);
         match (padded.kind, &self.weights) {
@@ -163,10 +172,10 @@ impl Listed {
                     let weights =
                         weights.address() + u64::from(group) * size * u64::from(at.element);
                     let result = result + u64::from(group * columns) * size_of::<f32>() as u64;
-                    Work::Product(Product {
+                    PlannedWork::Product(GpuProduct {
                         stride: groups * inner,
                         result_stride: groups * columns,
-                        ..Product::of(
+                        ..GpuProduct::contiguous(
                             [some.count * rows, inner, columns],
                             operand,
                             weights,
@@ -176,10 +185,11 @@ impl Listed {
                 })
                 .collect(),
             (FormKind::BatchedMatmul, _) => {
-                let (right, pairs) = (right_of(at, padded, some), Some(some.count * groups));
-                vec![Work::Product(Product {
+                let right = right_of(at, padded, some);
+                let pairs = Some(some.count * groups);
+                vec![PlannedWork::Product(GpuProduct {
                     pairs,
-                    ..Product::of([rows, inner, columns], operand, right, result)
+                    ..GpuProduct::contiguous([rows, inner, columns], operand, right, result)
                 })]
             }
             _ => Vec::new(),
@@ -187,7 +197,7 @@ impl Listed {
     }
 
     /// Writes the results of some queries to their states; the last queries end the launch.
-    fn squash(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Work {
+    fn squash(&self, at: &WorkSetup<'_>, padded: &Sizes, some: GpuQueries) -> PlannedWork {
         let [count, rows, columns] = written(padded);
         let is_last = u32::from(some.from + some.count >= at.shape.rows);
         let Tail {
@@ -218,24 +228,25 @@ fn sizes(work: &Sizes) -> [u32; 4] {
 }
 
 /// The address of the right matrices of some queries' operand, which follow all left ones.
-fn right_of(at: &Setup<'_>, padded: &Sizes, some: Queries) -> u64 {
+fn right_of(at: &WorkSetup<'_>, padded: &Sizes, some: GpuQueries) -> u64 {
     let left = padded.count * padded.rows * padded.inner * u64::from(some.count);
     at.buffers[OPERAND] + left * u64::from(at.element)
 }
 
-impl Cell for Listed {
-    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        let padded = self.form.at(of.tokens);
-        let queries = self.at_once(&padded, of.rows) as usize;
-        let (operand, product) = (reads(&padded) as usize, writes(&padded) as usize);
+impl GpuCell for GpuOperator {
+    fn buffers(&self, shape: &BatchShape) -> Vec<BufferSize> {
+        let padded = self.form.at(shape.tokens);
+        let queries = self.at_once(&padded, shape.rows) as usize;
+        let operand = reads(&padded) as usize;
+        let product = writes(&padded) as usize;
         let operand = if padded.kind == FormKind::Memory {
             0
         } else {
             operand
         };
         vec![
-            Buffer::Elements(queries * operand),
-            Buffer::Floats(queries * product),
+            BufferSize::Elements(queries * operand),
+            BufferSize::Floats(queries * product),
         ]
     }
 
@@ -243,19 +254,17 @@ impl Cell for Listed {
         true
     }
 
-    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
+    fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {
         let padded = self.form.at(at.shape.tokens);
         let step = self.at_once(&padded, at.shape.rows);
         let all = (0..at.shape.rows).step_by(step as usize);
         all.flat_map(|from| {
-            let some = Queries {
+            let some = GpuQueries {
                 from,
                 count: step.min(at.shape.rows - from),
             };
-            let (operand, squash) = (
-                self.operand(at, &padded, some),
-                self.squash(at, &padded, some),
-            );
+            let operand = self.operand(at, &padded, some);
+            let squash = self.squash(at, &padded, some);
             [operand]
                 .into_iter()
                 .chain(self.products(at, &padded, some))

@@ -5,25 +5,26 @@ mod listed;
 mod sequences;
 mod trees;
 
-use self::chains::{Decoder, Gru, Kind, Lstm};
+use self::chains::{GpuDecoder, GpuGru, GpuLstm, LstmKind};
 pub(super) use self::sequences::Sequences;
-use self::trees::{ChildSum, Node};
-use super::call::{Argument, BLOCK, Call};
-use super::compile::Kernels;
-use super::cublas::Product;
-use super::memory::Memory;
+use self::trees::{GpuChildSum, GpuTreeNode};
+use super::call::{Argument, BLOCK, KernelCall};
+use super::compile::LoadedKernels;
+use super::cublas::GpuProduct;
+use super::memory::GpuMemory;
 use super::weights::{Matrix, Upload};
 use crate::base::precision::Precision;
 use crate::core::workload::model::Model;
-use crate::devices::cuda::device::{Fault, Shape};
+use crate::devices::cuda::device::{BatchShape, DeviceFault};
 use crate::devices::network::Spec;
 
 /// A cell type with its weights on one GPU.
-pub(super) trait Cell: std::fmt::Debug + Send {
-    /// The working memory for batches of up to this shape.
-    fn buffers(&self, of: &Shape) -> Vec<Buffer>;
+pub(super) trait GpuCell: std::fmt::Debug + Send {
+    /// The buffers of the working memory for batches of up to this shape.
+    fn buffers(&self, shape: &BatchShape) -> Vec<BufferSize>;
 
-    /// Whether all cells of the model share one memory of a stream, because no launch continues from the rows of another.
+    /// Whether all cells of the model share one working memory of a stream, because no launch continues from the rows of
+    /// another.
     fn shares_memory(&self) -> bool {
         false
     }
@@ -33,76 +34,91 @@ pub(super) trait Cell: std::fmt::Debug + Send {
         !self.shares_memory()
     }
 
-    /// The gather: of the rows alone, unless the cell has an operand of each row. Its first three arguments are
-    /// [set](Call::set_staged) for each batch.
-    fn gather(&self, at: &Setup<'_>) -> Call {
+    /// The gather, by default of the table of rows alone, for cells without an operand of each row. Its first three
+    /// arguments are [set](Call::set_staged) for each batch.
+    fn gather(&self, at: &WorkSetup<'_>) -> KernelCall {
         at.gathering("gather_queries", 1, ())
     }
 
     /// The kernels and products that compute the batch, in order.
-    fn work(&self, at: &Setup<'_>) -> Vec<Work>;
+    fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork>;
 }
 
+/// The size of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Buffer {
+pub(super) enum BufferSize {
+    /// Numbers in the format of products.
     Elements(usize),
     /// Numbers in float32.
     Floats(usize),
 }
 
-impl Buffer {
+impl BufferSize {
     pub fn bytes(self, precision: Precision) -> usize {
         match self {
-            Buffer::Elements(count) => count * precision.bytes() as usize,
-            Buffer::Floats(count) => count * size_of::<f32>(),
+            BufferSize::Elements(count) => count * precision.bytes() as usize,
+            BufferSize::Floats(count) => count * size_of::<f32>(),
         }
     }
 }
 
 /// The left operand and the result of a batch's product with a matrix.
-fn operand_and_product(of: &Shape, matrix: &Matrix) -> [Buffer; 2] {
-    let of_rows = |width: u32| of.rows as usize * width as usize;
+fn operand_and_product(shape: &BatchShape, matrix: &Matrix) -> [BufferSize; 2] {
+    let rows = shape.rows as usize;
     [
-        Buffer::Elements(of_rows(matrix.inputs)),
-        Buffer::Floats(of_rows(matrix.outputs)),
+        BufferSize::Elements(rows * matrix.inputs as usize),
+        BufferSize::Floats(rows * matrix.outputs as usize),
     ]
 }
 
+/// A part of a cell's work.
 #[derive(Debug)]
-pub(super) enum Work {
-    Kernel(Call),
-    Product(Product),
+pub(super) enum PlannedWork {
+    Kernel(KernelCall),
+    Product(GpuProduct),
 }
 
 /// All cells of a model, in the order of their types ([`Model::cell_types`]).
 pub(super) fn of_model(
     model: &Model,
     upload: &mut Upload<'_>,
-) -> Result<Vec<Box<dyn Cell>>, Fault> {
+) -> Result<Vec<Box<dyn GpuCell>>, DeviceFault> {
     let embedding = "embedding.weight";
     Ok(match model {
-        Model::Lstm => vec![Box::new(Lstm::new(upload, Kind::Chain, "lstm", embedding)?)],
-        Model::Gru => vec![Box::new(Gru::new(upload)?)],
+        Model::Lstm => vec![Box::new(GpuLstm::new(
+            upload,
+            LstmKind::Chain,
+            "lstm",
+            embedding,
+        )?)],
+        Model::Gru => vec![Box::new(GpuGru::new(upload)?)],
         Model::Seq2Seq => {
             vec![
-                Box::new(Decoder::new(upload)?),
-                Box::new(Lstm::new(upload, Kind::Encoder, "encoder", embedding)?),
+                Box::new(GpuDecoder::new(upload)?),
+                Box::new(GpuLstm::new(
+                    upload,
+                    LstmKind::Encoder,
+                    "encoder",
+                    embedding,
+                )?),
             ]
         }
         Model::TreeLstm => {
             vec![
-                Box::new(Node::internal(upload)?),
-                Box::new(Node::leaf(upload, "leaf.weight", "leaf.bias")?),
+                Box::new(GpuTreeNode::internal(upload)?),
+                Box::new(GpuTreeNode::leaf(upload, "leaf.weight", "leaf.bias")?),
             ]
         }
         Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             // One set of weights serves all numbers of children.
-            let internal = ChildSum::new(upload)?;
-            // All that the equations leave of a node without children.
-            let leaf = Node::leaf(upload, "childsum.weight_iou_x", "childsum.bias_iou")?;
-            let internals =
-                (1..model.cell_types().len()).map(|_| Box::new(internal.clone()) as Box<dyn Cell>);
-            internals.chain([Box::new(leaf) as Box<dyn Cell>]).collect()
+            let internal = GpuChildSum::new(upload)?;
+            // This is all that the equations leave of a node without children.
+            let leaf = GpuTreeNode::leaf(upload, "childsum.weight_iou_x", "childsum.bias_iou")?;
+            let internals = (1..model.cell_types().len())
+                .map(|_| Box::new(internal.clone()) as Box<dyn GpuCell>);
+            internals
+                .chain([Box::new(leaf) as Box<dyn GpuCell>])
+                .collect()
         }
         Model::Network(network) => listed::all(network, upload)?,
         Model::Dnn(_) | Model::Graph(_) | Model::Llm(_) => {
@@ -124,34 +140,35 @@ pub(super) fn stride(state: usize) -> u32 {
     state.next_multiple_of(4) as u32
 }
 
-/// The arguments of a cell's kernels beside its weights: sizes, and addresses of memory.
+/// The arguments of a cell's kernels in addition to its weights: sizes, and addresses of memory.
 #[derive(Debug)]
-pub(super) struct Setup<'a> {
-    pub kernels: &'a Kernels,
+pub(super) struct WorkSetup<'a> {
+    pub kernels: &'a LoadedKernels,
     pub spec: &'a Spec,
     pub multiprocessors: u32,
     /// The bytes of an element.
     pub element: u32,
-    pub shape: Shape,
+    pub shape: BatchShape,
     pub buffers: Vec<u64>,
-    pub table: Table,
-    pub states: States,
+    pub table: RowTable,
+    pub states: StatePool,
     pub tail: Tail,
 }
 
 /// The rows of a cell's batch on a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Table {
+pub(super) struct RowTable {
     pub rows: u64,
     pub inputs: u64,
-    /// The launches since the gather.
+    /// The number of launches since the gather.
     pub age: u64,
 }
 
+/// The addresses of a worker's states and words.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct States {
+pub(super) struct StatePool {
     pub pool: u64,
-    /// [`stride`].
+    /// The distance of two states, as [`stride`] gives it.
     pub width: u32,
     pub non_finite: u64,
     pub words: u64,
@@ -169,25 +186,35 @@ pub(super) struct Tail {
 /// The most blocks in y of a grid; kernels loop over further rows.
 const MOST_ROWS: u32 = 65535;
 
-impl Setup<'_> {
+impl WorkSetup<'_> {
     /// A launch of a kernel whose threads share the `units` of every row.
-    fn call(&self, kernel: &str, units: u32, arguments: impl Argument) -> Work {
+    fn call(&self, kernel: &str, units: u32, arguments: impl Argument) -> PlannedWork {
         self.call_rows(kernel, units, self.shape.rows, arguments)
     }
 
     /// A launch over some of the rows.
-    fn call_rows(&self, kernel: &str, units: u32, rows: u32, arguments: impl Argument) -> Work {
+    fn call_rows(
+        &self,
+        kernel: &str,
+        units: u32,
+        rows: u32,
+        arguments: impl Argument,
+    ) -> PlannedWork {
         let rows = rows.min(MOST_ROWS);
         let grid = (blocks(units, rows, self.multiprocessors), rows);
-        Work::Kernel(Call::new(self.kernels.function(kernel), grid, arguments))
+        PlannedWork::Kernel(KernelCall::new(
+            self.kernels.function(kernel),
+            grid,
+            arguments,
+        ))
     }
 
     /// A launch of a gather over `units` of every row: as few blocks as possible, because each reads the host's memory.
     /// `arguments` follow the staged rows, which are set for each batch, and the table; the age follows them.
-    fn gathering(&self, kernel: &str, units: u32, arguments: impl Argument) -> Call {
+    fn gathering(&self, kernel: &str, units: u32, arguments: impl Argument) -> KernelCall {
         let grid = (fewest_blocks(units), self.shape.rows.min(MOST_ROWS));
         let staged = (0u64, 0u64, 0u32);
-        Call::new(
+        KernelCall::new(
             self.kernels.function(kernel),
             grid,
             (staged, self.table(), arguments, self.table.age),
@@ -195,13 +222,20 @@ impl Setup<'_> {
     }
 
     /// A product with a matrix: the operand, the distance of its rows, and their number.
-    fn product(&self, operand: u64, stride: u32, rows: u32, weights: &Matrix, result: u64) -> Work {
+    fn product(
+        &self,
+        operand: u64,
+        stride: u32,
+        rows: u32,
+        weights: &Matrix,
+        result: u64,
+    ) -> PlannedWork {
         let Matrix {
             outputs, inputs, ..
         } = *weights;
-        Work::Product(Product {
+        PlannedWork::Product(GpuProduct {
             stride,
-            ..Product::of([rows, inputs, outputs], operand, weights.address(), result)
+            ..GpuProduct::contiguous([rows, inputs, outputs], operand, weights.address(), result)
         })
     }
 
@@ -215,10 +249,12 @@ impl Setup<'_> {
         (self.spec.embedding, self.spec.hidden)
     }
 
+    /// The larger of the two widths.
     fn widest(&self) -> u32 {
         self.spec.embedding.max(self.spec.hidden)
     }
 
+    /// The address of the pool and the distance of its states.
     fn pool(&self) -> impl Argument {
         (self.states.pool, self.states.width)
     }
@@ -229,7 +265,7 @@ impl Setup<'_> {
     }
 
     /// The arguments from which a kernel derives a node's word and its embedding.
-    fn words(&self, embedding: &Memory) -> impl Argument {
+    fn words(&self, embedding: &GpuMemory) -> impl Argument {
         (embedding.address(), self.spec.seed, self.spec.vocabulary)
     }
 
@@ -245,8 +281,8 @@ impl Setup<'_> {
     }
 }
 
-/// How many blocks share the units of one row. With few rows each thread takes one unit, to fill the GPU; with many
-/// rows it takes several, which it reads together.
+/// The number of blocks that share the units of one row. With few rows each thread takes one unit, to fill the GPU; with
+/// many rows it takes several, which it reads together.
 fn blocks(units: u32, rows: u32, multiprocessors: u32) -> u32 {
     /// The blocks of 256 threads that a multiprocessor holds.
     const HELD: u32 = 8;
@@ -259,6 +295,7 @@ fn blocks(units: u32, rows: u32, multiprocessors: u32) -> u32 {
     }
 }
 
+/// The smallest number of blocks for the units of one row.
 fn fewest_blocks(units: u32) -> u32 {
     /// The units that a thread reads at a time, if it has that many.
     const AT_ONCE: u32 = 4;

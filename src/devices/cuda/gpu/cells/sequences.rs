@@ -6,49 +6,57 @@
 
 use std::sync::Arc;
 
-use super::{Argument, Buffer, Cell, Fault, Memory, Setup, Shape, Upload, Work};
+use super::{
+    Argument, BatchShape, BufferSize, DeviceFault, GpuCell, GpuMemory, PlannedWork, Upload,
+    WorkSetup,
+};
 use crate::base::error::{Error, Result};
 use crate::core::cost::grnn::{self, DataSheet};
 use crate::core::workload::model::Model;
-use crate::devices::cuda::gpu::grnn::{BESIDE, Chosen, HIDDEN, Host, INPUTS, LENGTHS, VECTORS};
+use crate::devices::cuda::gpu::grnn::{
+    BESIDE, GpuHost, HIDDEN, INPUTS, KernelChoice, LENGTHS, VECTORS,
+};
 
 /// The most numbers in the inputs of a launch, unless a single step has more: 256 MiB.
 const MOST_NUMBERS: usize = 1 << 26;
 
+/// The sequences of a chain's cell in persistent kernels.
 #[derive(Debug)]
 pub(in super::super) struct Sequences {
-    chosen: Chosen,
-    embedding: Arc<Memory>,
+    chosen: KernelChoice,
+    embedding: Arc<GpuMemory>,
 }
 
 impl Sequences {
     /// Copies a model's weights to a GPU. `device` describes the GPU to GRNN's performance model. `None` if its
     /// registers do not hold the weights.
     pub fn new(
-        host: Host,
+        host: GpuHost,
         model: &Model,
         device: &DataSheet,
         upload: &mut Upload<'_>,
     ) -> Result<Option<Sequences>> {
         let cell = grnn::RecurrentCell::of(model)?;
         let embedding = upload.table("embedding.weight").map_err(Error::failed)?;
-        Ok(Chosen::new(host, cell, device, upload)?.map(|chosen| Sequences { chosen, embedding }))
+        Ok(KernelChoice::new(host, cell, device, upload)?
+            .map(|chosen| Sequences { chosen, embedding }))
     }
 
+    /// The largest number of steps in a launch of `rows` chains.
     pub fn most_steps(&self, rows: u32) -> u32 {
-        let of_step = self.chosen.layer.buffers(1, self.chosen.runs_as(rows), 0)[INPUTS];
-        (MOST_NUMBERS / of_step.max(1)).max(1) as u32
+        let numbers = self.chosen.layer.buffers(1, self.chosen.runs_as(rows), 0)[INPUTS];
+        (MOST_NUMBERS / numbers.max(1)).max(1) as u32
     }
 
     /// Compiles and loads the kernels for a batch.
-    pub fn make_ready(&mut self, rows: u32) -> Result<(), Fault> {
+    pub fn make_ready(&mut self, rows: u32) -> Result<(), DeviceFault> {
         self.chosen
             .make_ready(rows)
-            .map_err(|error: Error| Fault::survived(error.to_string()))
+            .map_err(|error: Error| DeviceFault::survived(error.to_string()))
     }
 
     /// The c of a launch's sequences; 0 for a GRU.
-    fn cells(&self, at: &Setup<'_>) -> u64 {
+    fn cells(&self, at: &WorkSetup<'_>) -> u64 {
         if self.chosen.layer.has_c() {
             at.buffers[BESIDE]
         } else {
@@ -57,8 +65,9 @@ impl Sequences {
     }
 
     /// Gathers the states and the words of some rows as `size` sequences.
-    fn take(&self, at: &Setup<'_>, some: impl Argument, size: u32) -> Work {
-        let (width, input_width) = (at.spec.embedding, self.chosen.layer.row());
+    fn take(&self, at: &WorkSetup<'_>, some: impl Argument, size: u32) -> PlannedWork {
+        let width = at.spec.embedding;
+        let input_width = self.chosen.layer.row();
         let vectors = (
             at.words(&self.embedding),
             width,
@@ -81,7 +90,7 @@ impl Sequences {
     }
 
     /// Scatters the final states of `count` rows into their slots.
-    fn give(&self, at: &Setup<'_>, some: impl Argument, count: u32, size: u32) -> Work {
+    fn give(&self, at: &WorkSetup<'_>, some: impl Argument, count: u32, size: u32) -> PlannedWork {
         let last =
             u64::from(at.shape.steps) * u64::from(size * at.spec.hidden) * size_of::<f32>() as u64;
         let states = (at.buffers[HIDDEN] + last, self.cells(at), at.spec.hidden);
@@ -90,16 +99,16 @@ impl Sequences {
     }
 }
 
-impl Cell for Sequences {
-    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+impl GpuCell for Sequences {
+    fn buffers(&self, shape: &BatchShape) -> Vec<BufferSize> {
         // Launches run in sequence, so the largest determines the memory.
-        let largest = self.chosen.runs_as(of.rows);
-        let numbers = self
-            .chosen
-            .layer
-            .buffers(of.steps as usize, largest, self.chosen.beside());
-        let mut buffers = numbers.map(Buffer::Floats);
-        buffers[VECTORS] = Buffer::Elements(numbers[VECTORS]);
+        let largest = self.chosen.runs_as(shape.rows);
+        let numbers =
+            self.chosen
+                .layer
+                .buffers(shape.steps as usize, largest, self.chosen.beside());
+        let mut buffers = numbers.map(BufferSize::Floats);
+        buffers[VECTORS] = BufferSize::Elements(numbers[VECTORS]);
         buffers.into()
     }
 
@@ -107,18 +116,22 @@ impl Cell for Sequences {
         false
     }
 
-    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
+    fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {
         let mut from = 0;
         let mut work = Vec::new();
         for (count, kernel) in self.chosen.launches(at.shape.rows) {
-            let (some, size) = (
-                (at.table.rows, from, count),
-                kernel.configuration.sizes().batch,
-            );
+            let some = (at.table.rows, from, count);
+            let size = kernel.configuration.sizes().batch;
             let (product, call) =
                 kernel.launch(at.shape.steps, size, &self.chosen.layer, &at.buffers);
-            let (take, give) = (self.take(at, some, size), self.give(at, some, count, size));
-            work.extend([take, Work::Product(product), Work::Kernel(call), give]);
+            let take = self.take(at, some, size);
+            let give = self.give(at, some, count, size);
+            work.extend([
+                take,
+                PlannedWork::Product(product),
+                PlannedWork::Kernel(call),
+                give,
+            ]);
             from += count;
         }
         work

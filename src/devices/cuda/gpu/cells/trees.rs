@@ -4,33 +4,40 @@
 use std::sync::Arc;
 
 use super::{
-    Buffer, Call, Cell, Fault, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product,
+    BatchShape, BufferSize, DeviceFault, GpuCell, GpuMemory, KernelCall, Matrix, PlannedWork,
+    Upload, WorkSetup, operand_and_product,
 };
 
 /// A node of one product: a leaf, or an internal node of a binary tree, which has one or two children.
 #[derive(Debug)]
-pub(in super::super) struct Node {
-    /// Of a leaf.
-    embedding: Option<Arc<Memory>>,
+pub(in super::super) struct GpuTreeNode {
+    /// The embeddings of words, for a leaf.
+    embedding: Option<Arc<GpuMemory>>,
     /// x to the gates i, o, u, or \[h of the left|h of the right\] to these and the forget gates of the left and the
     /// right.
     gates: Matrix,
-    bias: Arc<Memory>,
+    bias: Arc<GpuMemory>,
 }
 
-impl Node {
-    pub fn leaf(upload: &mut Upload<'_>, tensor: &str, bias: &str) -> Result<Node, Fault> {
+impl GpuTreeNode {
+    /// A node without children.
+    pub fn leaf(
+        upload: &mut Upload<'_>,
+        tensor: &str,
+        bias: &str,
+    ) -> Result<GpuTreeNode, DeviceFault> {
         let gates = upload.matrix(&[tensor])?;
-        Ok(Node {
+        Ok(GpuTreeNode {
             embedding: Some(upload.table("embedding.weight")?),
             gates,
             bias: upload.bias(bias)?,
         })
     }
 
-    pub fn internal(upload: &Upload<'_>) -> Result<Node, Fault> {
+    /// A node with children in a binary tree.
+    pub fn internal(upload: &Upload<'_>) -> Result<GpuTreeNode, DeviceFault> {
         let gates = upload.matrix(&["internal.weight_left", "internal.weight_right"])?;
-        Ok(Node {
+        Ok(GpuTreeNode {
             embedding: None,
             gates,
             bias: upload.bias("internal.bias")?,
@@ -38,13 +45,15 @@ impl Node {
     }
 }
 
-impl Cell for Node {
-    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        operand_and_product(of, &self.gates).into()
+impl GpuCell for GpuTreeNode {
+    fn buffers(&self, shape: &BatchShape) -> Vec<BufferSize> {
+        operand_and_product(shape, &self.gates).into()
     }
 
-    fn gather(&self, at: &Setup<'_>) -> Call {
-        let (width, hidden, operand) = (at.spec.embedding, at.spec.hidden, at.buffers[0]);
+    fn gather(&self, at: &WorkSetup<'_>) -> KernelCall {
+        let width = at.spec.embedding;
+        let hidden = at.spec.hidden;
+        let operand = at.buffers[0];
         match &self.embedding {
             Some(embedding) => {
                 at.gathering("gather_leaf", width, (at.words(embedding), operand, width))
@@ -53,8 +62,9 @@ impl Cell for Node {
         }
     }
 
-    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
-        let (hidden, product) = (at.spec.hidden, at.buffers[1]);
+    fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {
+        let hidden = at.spec.hidden;
+        let product = at.buffers[1];
         let kernel = if self.embedding.is_some() {
             "step_leaf"
         } else {
@@ -77,21 +87,21 @@ impl Cell for Node {
 /// A child-sum node that has children. The children's h are rows of an operand of their own, because each child has a
 /// forget gate.
 #[derive(Clone, Debug)]
-pub(in super::super) struct ChildSum {
-    embedding: Arc<Memory>,
+pub(in super::super) struct GpuChildSum {
+    embedding: Arc<GpuMemory>,
     /// \[x|Σh\] to the gates i, o, u.
     gates: Matrix,
-    gates_bias: Arc<Memory>,
+    gates_bias: Arc<GpuMemory>,
     /// x to its part of the forget gates.
     forget_word: Matrix,
     /// A child's h to its part of its forget gate.
     forget_child: Matrix,
-    forget_bias: Arc<Memory>,
+    forget_bias: Arc<GpuMemory>,
 }
 
-impl ChildSum {
-    pub fn new(upload: &mut Upload<'_>) -> Result<ChildSum, Fault> {
-        Ok(ChildSum {
+impl GpuChildSum {
+    pub fn new(upload: &mut Upload<'_>) -> Result<GpuChildSum, DeviceFault> {
+        Ok(GpuChildSum {
             embedding: upload.table("embedding.weight")?,
             gates: upload.matrix(&["childsum.weight_iou_x", "childsum.weight_iou_h"])?,
             gates_bias: upload.bias("childsum.bias_iou")?,
@@ -102,21 +112,24 @@ impl ChildSum {
     }
 }
 
-impl Cell for ChildSum {
-    /// The operand, the children's operand, and the products: gates, the word's part of the forget gates, the children's.
-    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        let [operand, gates] = operand_and_product(of, &self.gates);
-        let [_, forget_word] = operand_and_product(of, &self.forget_word);
-        let of_children = Shape {
-            rows: of.inputs,
-            ..*of
+impl GpuCell for GpuChildSum {
+    /// The buffers are the operand, the children's operand, and the products: the gates, the word's part of the forget
+    /// gates, and the children's part.
+    fn buffers(&self, shape: &BatchShape) -> Vec<BufferSize> {
+        let [operand, gates] = operand_and_product(shape, &self.gates);
+        let [_, forget_word] = operand_and_product(shape, &self.forget_word);
+        let shape_of_children = BatchShape {
+            rows: shape.inputs,
+            ..*shape
         };
-        let [children, forget_child] = operand_and_product(&of_children, &self.forget_child);
+        let [children, forget_child] = operand_and_product(&shape_of_children, &self.forget_child);
         vec![operand, children, gates, forget_word, forget_child]
     }
 
-    fn gather(&self, at: &Setup<'_>) -> Call {
-        let (words, operand, children) = (at.words(&self.embedding), at.buffers[0], at.buffers[1]);
+    fn gather(&self, at: &WorkSetup<'_>) -> KernelCall {
+        let words = at.words(&self.embedding);
+        let operand = at.buffers[0];
+        let children = at.buffers[1];
         let arguments = (
             at.pool(),
             words,
@@ -128,7 +141,7 @@ impl Cell for ChildSum {
         at.gathering("gather_sum", at.widest(), arguments)
     }
 
-    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
+    fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {
         let [operand, children, gates, forget_word, forget_child] = at.buffers[..] else {
             unreachable!("a child-sum node has five buffers")
         };
@@ -153,7 +166,8 @@ impl Cell for ChildSum {
                 forget_child,
             ));
         }
-        let (gates_bias, forget_bias) = (self.gates_bias.address(), self.forget_bias.address());
+        let gates_bias = self.gates_bias.address();
+        let forget_bias = self.forget_bias.address();
         let biased = (gates, gates_bias, forget_word, forget_child, forget_bias);
         work.push(at.call(
             "step_sum",

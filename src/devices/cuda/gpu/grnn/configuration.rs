@@ -4,12 +4,16 @@ use crate::base::error::{Error, Result};
 use crate::core::cost::grnn::{Mapping, Rnn, RnnSizes, weights_of_thread};
 use crate::devices::cuda::gpu::compile::file;
 
+/// The threads of a warp.
 const WARP: u32 = 32;
 
+/// The most threads of a block.
 const THREADS: u32 = 1024;
 
+/// The most registers of a thread.
 const REGISTERS: u32 = 255;
 
+/// The registers of a multiprocessor.
 const OF_MULTIPROCESSOR: u32 = 65_536;
 
 /// The registers of a thread that hold no weights (GRNN, equation 5).
@@ -32,9 +36,7 @@ impl Configuration {
             groups,
             group_size,
         } = mapping;
-        let (outputs, sums) = (tile_width * sizes.rnn.gates(), || {
-            mapping.sub_tile_width(sizes.rnn) * tile_height
-        });
+        let outputs = tile_width * sizes.rnn.gates();
         let wrong = if [
             sizes.hidden,
             sizes.batch,
@@ -50,10 +52,10 @@ impl Configuration {
             format!("a group has 1, 2, 4, 8, 16 or {WARP} threads")
         } else if !outputs.is_multiple_of(groups) {
             format!("its {outputs} outputs are no multiple of the groups")
-        } else if sums() > group_size {
+        } else if mapping.sub_tile_width(sizes.rnn) * tile_height > group_size {
             format!(
                 "a group has {} sums, and has to have a thread for each",
-                sums()
+                mapping.sub_tile_width(sizes.rnn) * tile_height
             )
         } else if mapping.threads() > THREADS {
             format!("a block has up to {THREADS} threads")
@@ -74,7 +76,7 @@ impl Configuration {
         self.mapping
     }
 
-    /// Its file, as name and text.
+    /// The name and the text of the kernel's file.
     pub fn source(&self) -> (&'static str, &'static str) {
         Configuration::source_of(self.sizes.rnn)
     }
@@ -87,6 +89,7 @@ impl Configuration {
         })
     }
 
+    /// The name of the kernel.
     pub fn kernel(&self) -> &'static str {
         if self.sizes.rnn == Rnn::Lstm {
             "persistent_lstm"
@@ -95,7 +98,7 @@ impl Configuration {
         }
     }
 
-    /// The compiler's options beside the architecture.
+    /// The compiler's options in addition to the architecture.
     pub fn options(&self) -> Vec<String> {
         let registers = format!("--maxrregcount={}", self.registers());
         [

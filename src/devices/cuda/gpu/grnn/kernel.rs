@@ -5,33 +5,35 @@ use std::collections::BTreeMap;
 use cudarc::driver::result;
 use cudarc::driver::sys::CUfunction_attribute;
 
-use super::persistent::Tuned;
-use super::{Configuration, Host, Layer};
+use super::tuned_mapping::Tuned;
+use super::{Configuration, GpuHost, Layer};
 use crate::base::error::{Error, Result};
 use crate::core::cost::grnn::{
     DataSheet, KernelLaunches, Mapping, RankedMapping, RecurrentCell, Rnn, RnnSizes, Space, rank,
 };
-use crate::devices::cuda::gpu::call::{Call, Function};
-use crate::devices::cuda::gpu::compile::Kernels;
-use crate::devices::cuda::gpu::cublas::Product;
+use crate::devices::cuda::gpu::call::{Function, KernelCall};
+use crate::devices::cuda::gpu::compile::LoadedKernels;
+use crate::devices::cuda::gpu::cublas::GpuProduct;
 use crate::devices::cuda::gpu::driver::Gpu;
 use crate::devices::cuda::gpu::weights::Upload;
 
 /// The dynamic shared memory that a kernel may use without a special attribute, in bytes.
 const SHARED: u32 = 48 << 10;
 
+/// A persistent kernel.
 #[derive(Debug)]
 pub struct Kernel {
-    kernels: Kernels,
-    /// The batch of its sizes is the largest that it runs.
+    kernels: LoadedKernels,
+    /// The sizes and the mapping. The batch of the sizes is the largest that the kernel runs.
     pub configuration: Configuration,
 }
 
 impl Kernel {
     /// Compiles a kernel, or finds it in the cache, and loads it. Fails if not all blocks are resident at the same
     /// time, or if they have too little shared memory.
-    pub fn new(host: &Host, configuration: Configuration) -> Result<Kernel> {
-        let kernels = Kernels::load(host, [configuration.source().0], &configuration.options())?;
+    pub fn new(host: &GpuHost, configuration: Configuration) -> Result<Kernel> {
+        let kernels =
+            LoadedKernels::load(host, [configuration.source().0], &configuration.options())?;
         let kernel = Kernel {
             kernels,
             configuration,
@@ -46,17 +48,21 @@ impl Kernel {
 
     /// The launch of some steps of a batch, and the product of its inputs, which comes first. `at` has the addresses of
     /// the layer's [buffers](Layer::buffers).
-    pub fn launch(&self, steps: u32, batch: u32, layer: &Layer, at: &[u64]) -> (Product, Call) {
+    pub fn launch(
+        &self,
+        steps: u32,
+        batch: u32,
+        layer: &Layer,
+        at: &[u64],
+    ) -> (GpuProduct, KernelCall) {
         let [vectors, inputs, hidden, beside, lengths, arrived] = *at else {
             unreachable!("a launch has six buffers")
         };
-        let (sizes, mapping) = (
-            RnnSizes {
-                batch,
-                ..self.configuration.sizes()
-            },
-            self.configuration.mapping(),
-        );
+        let sizes = RnnSizes {
+            batch,
+            ..self.configuration.sizes()
+        };
+        let mapping = self.configuration.mapping();
         let arguments = (
             steps,
             batch,
@@ -67,7 +73,7 @@ impl Kernel {
             beside,
             arrived,
         );
-        let call = Call::new(
+        let call = KernelCall::new(
             self.function(),
             (mapping.columns(&sizes), mapping.rows(&sizes)),
             arguments,
@@ -80,30 +86,31 @@ impl Kernel {
     /// Checks that all blocks are resident at the same time.
     fn check_room(&self, gpu: &Gpu) -> Result<()> {
         let Kernel { configuration, .. } = self;
-        let (sizes, mapping, shared) = (
-            configuration.sizes(),
-            configuration.mapping(),
-            configuration.shared(),
-        );
+        let sizes = configuration.sizes();
+        let mapping = configuration.mapping();
+        let shared = configuration.shared();
         let function = self.function().raw;
         if shared > SHARED {
             let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            let too_much = |_| {
-                Error::failed(format!(
-                    "a block of {mapping:?} takes {shared} bytes of shared memory, more than {gpu} has"
-                ))
-            };
             // SAFETY: the function's module is loaded.
             unsafe { result::function::set_function_attribute(function, most, shared as i32) }
-                .map_err(too_much)?;
+                .map_err(|_| {
+                    Error::failed(format!(
+                        "a block of {mapping:?} takes {shared} bytes of shared memory, more than {gpu} has"
+                    ))
+                })?;
         }
-        let (threads, shared) = (mapping.threads() as i32, shared as usize);
-        // SAFETY: the function's module is loaded.
-        let ask = || unsafe {
-            result::occupancy::max_active_block_per_multiprocessor(function, threads, shared)
-        };
+        let threads = mapping.threads() as i32;
+        let shared = shared as usize;
         let blocks = gpu
-            .call("a persistent kernel can't be asked for its size", ask)
+            .call("a persistent kernel can't be asked for its size", || {
+                // SAFETY: the function's module is loaded.
+                unsafe {
+                    result::occupancy::max_active_block_per_multiprocessor(
+                        function, threads, shared,
+                    )
+                }
+            })
             .map_err(Error::failed)?;
         let room = blocks.max(0) as u32 * gpu.multiprocessors;
         if mapping.blocks(&sizes) > room {
@@ -116,31 +123,32 @@ impl Kernel {
     }
 }
 
-/// How many mappings are tried for a batch, best first: the model may expect more blocks to fit than the driver does.
+/// The number of mappings that are tried for a batch, best first. The performance model may expect more blocks to fit than
+/// NVIDIA's driver does.
 const TRIED: usize = 5;
 
-/// The kernels of a network on a GPU by batch. Each has the mapping that was measured to be the fastest, or else the
-/// model's first.
+/// The kernels of a network on a GPU for each batch. Each has the mapping that was measured to be the fastest, or else
+/// the performance model's first.
 #[derive(Debug)]
-pub struct Chosen {
+pub struct KernelChoice {
     kernels: BTreeMap<u32, Kernel>,
     launches: KernelLaunches,
     pub(in crate::devices::cuda::gpu) layer: Layer,
     device: DataSheet,
-    host: Host,
+    host: GpuHost,
 }
 
-impl Chosen {
+impl KernelChoice {
     /// Copies a network's weights to a GPU, and determines which batches have kernels. `device` describes the GPU to
     /// the performance model; the number of multiprocessors is the GPU's own. The inputs have the format of `upload`.
     ///
     /// `None` if the registers do not hold the weights: traditional kernels run then (GRNN, section 4).
     pub fn new(
-        host: Host,
+        host: GpuHost,
         cell: RecurrentCell,
         device: &DataSheet,
         upload: &Upload<'_>,
-    ) -> Result<Option<Chosen>> {
+    ) -> Result<Option<KernelChoice>> {
         let Upload {
             weights,
             spec,
@@ -156,7 +164,7 @@ impl Chosen {
             return Ok(None);
         }
         let layer = Layer::new(&host, cell, weights, spec, precision)?;
-        Ok(Some(Chosen {
+        Ok(Some(KernelChoice {
             kernels: BTreeMap::new(),
             launches,
             layer,
@@ -177,7 +185,7 @@ impl Chosen {
         Ok(())
     }
 
-    /// The kernel for a batch whose first mapping in the model's ranking this is.
+    /// The kernel for a batch. `first` is the first mapping in the performance model's ranking.
     fn kernel(&self, batch: u32, rnn: Rnn, first: Mapping) -> Result<Kernel> {
         let hidden = self.layer.hidden;
         let make = |rnn, mapping| {
@@ -203,8 +211,8 @@ impl Chosen {
         })
     }
 
-    /// The launches of a batch that [is ready](Chosen::make_ready): the sequences in each, and its kernel, whose batch
-    /// may be larger.
+    /// The launches of a batch that [is ready](Chosen::make_ready): the number of sequences in each, and its kernel, whose
+    /// batch may be larger.
     pub(in crate::devices::cuda::gpu) fn launches(
         &self,
         batch: u32,
@@ -224,13 +232,12 @@ impl Chosen {
             .unwrap_or(0)
     }
 
-    /// The most numbers that a launch needs beside the states of h.
+    /// The most numbers that a launch needs in addition to the states of h.
     pub(in crate::devices::cuda::gpu) fn beside(&self) -> usize {
-        let most = |kernel: &Kernel| {
-            kernel
-                .configuration
-                .beside(kernel.configuration.sizes().batch)
-        };
-        self.kernels.values().map(most).max().unwrap_or(0)
+        let configurations = self.kernels.values().map(|kernel| kernel.configuration);
+        configurations
+            .map(|configuration| configuration.beside(configuration.sizes().batch))
+            .max()
+            .unwrap_or(0)
     }
 }

@@ -2,12 +2,12 @@
 
 use half::{bf16, f16};
 
-use super::Host;
+use super::GpuHost;
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
 use crate::core::cost::grnn::RecurrentCell;
-use crate::devices::cuda::gpu::cublas::Product;
-use crate::devices::cuda::gpu::memory::Memory;
+use crate::devices::cuda::gpu::cublas::GpuProduct;
+use crate::devices::cuda::gpu::memory::GpuMemory;
 use crate::devices::cuda::gpu::weights::elements;
 use crate::devices::network::Spec;
 use crate::devices::network::weights::Weights;
@@ -34,37 +34,42 @@ pub struct Layer {
     pub(super) hidden: u32,
     /// The width of an input.
     pub(super) embedding: u32,
-    pub(super) recurrent: Memory,
+    pub(super) recurrent: GpuMemory,
     /// \[gates × hidden, [`Layer::row`]\].
-    input: Memory,
+    input: GpuMemory,
 }
 
 impl Layer {
     /// Copies the weights `lstm.*` or `gru.*` of a network to a GPU, for inputs of this format. The recurrent weights are
     /// always float32.
     pub fn new(
-        host: &Host,
+        host: &GpuHost,
         cell: RecurrentCell,
         weights: &Weights,
         spec: &Spec,
         precision: Precision,
     ) -> Result<Layer> {
-        let tensor = |name: &str| weights.take(&format!("{}.{name}", cell.name()));
-        let (embedding, row) = (spec.embedding as usize, row(spec.embedding) as usize);
-        let biases: Vec<[f32; 2]> = tensor("bias")
+        let name = cell.name();
+        let embedding = spec.embedding as usize;
+        let row = row(spec.embedding) as usize;
+        let biases: Vec<[f32; 2]> = weights
+            .take(&format!("{name}.bias"))
             .into_iter()
             .map(|bias| parted(bias, precision))
             .collect();
-        let input = joined(&tensor("weight_ih"), &biases, embedding, row);
-        let on_gpu = |numbers: &[f32], precision| {
-            Memory::holding(&host.gpu, &elements(numbers, precision), "weights")
-        };
+        let input = joined(
+            &weights.take(&format!("{name}.weight_ih")),
+            &biases,
+            embedding,
+            row,
+        );
+        let recurrent = weights.take(&format!("{name}.weight_hh"));
         Ok(Layer {
             cell,
             hidden: spec.hidden,
             embedding: spec.embedding,
-            recurrent: on_gpu(&tensor("weight_hh"), Precision::F32).map_err(Error::failed)?,
-            input: on_gpu(&input, precision).map_err(Error::failed)?,
+            recurrent: copy(host, &recurrent, Precision::F32)?,
+            input: copy(host, &input, precision)?,
         })
     }
 
@@ -97,15 +102,15 @@ impl Layer {
         ]
     }
 
-    /// Whether a state has a c beside its h.
+    /// Whether a state has a c in addition to its h.
     pub(in crate::devices::cuda::gpu) fn has_c(&self) -> bool {
         self.cell == RecurrentCell::Lstm
     }
 
     /// The product of input [rows](Layer::row) with the matrix: \[rows, gates, hidden\].
-    pub(super) fn product(&self, inputs: u64, rows: u32, result: u64) -> Product {
+    pub(super) fn product(&self, inputs: u64, rows: u32, result: u64) -> GpuProduct {
         let outputs = self.gates() * self.hidden;
-        Product::of(
+        GpuProduct::contiguous(
             [rows, self.row(), outputs],
             inputs,
             self.input.address(),
@@ -115,18 +120,25 @@ impl Layer {
 
     /// Contiguous input vectors in the layout of the product.
     pub(super) fn inputs(&self, vectors: &[f32]) -> Vec<f32> {
-        let (embedding, row) = (self.embedding as usize, self.row() as usize);
+        let embedding = self.embedding as usize;
+        let row = self.row() as usize;
         let ones = vec![[1.0; 2]; vectors.len() / embedding];
         joined(vectors, &ones, embedding, row)
     }
 }
 
-/// Eight numbers of the 16-bit formats are as many bytes as are read at a time.
+/// Copies weights to a GPU.
+fn copy(host: &GpuHost, numbers: &[f32], precision: Precision) -> Result<GpuMemory> {
+    GpuMemory::with_bytes(&host.gpu, &elements(numbers, precision), "weights")
+        .map_err(Error::failed)
+}
+
+/// The length of an input with its ones. Eight numbers of the 16-bit formats are as many bytes as are read at a time.
 fn row(embedding: u32) -> u32 {
     (embedding + 2).next_multiple_of(8)
 }
 
-/// A number as the sum of a value that the format represents exactly and a remainder.
+/// Splits a number into a value that the format represents exactly and the remainder.
 fn parted(number: f32, precision: Precision) -> [f32; 2] {
     /// The bits of a float32's mantissa that products in TF32 ignore.
     const UNREAD: u32 = (1 << 13) - 1;

@@ -2,21 +2,21 @@
 
 use cudarc::driver::sys::CUstream;
 
-use super::Host;
+use super::GpuHost;
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
 use crate::core::cost::grnn::{MeasuredProduct, MeasuredReduction, MicroBenchmarks};
-use crate::devices::cuda::device::Fault;
-use crate::devices::cuda::gpu::call::{Argument, Call, Function};
-use crate::devices::cuda::gpu::compile::Kernels;
+use crate::devices::cuda::device::DeviceFault;
+use crate::devices::cuda::gpu::call::{Argument, Function, KernelCall};
+use crate::devices::cuda::gpu::compile::LoadedKernels;
 use crate::devices::cuda::gpu::driver::{Owned, median};
-use crate::devices::cuda::gpu::memory::Memory;
+use crate::devices::cuda::gpu::memory::GpuMemory;
 use crate::devices::cuda::gpu::weights::elements;
 
-/// Their file.
+/// The file of the micro-benchmarks.
 pub const MICRO: &str = "grnn_micro.cu";
 
-/// The compiler's options beside the architecture.
+/// The compiler's options in addition to the architecture.
 pub fn micro_options() -> Vec<String> {
     vec![
         "-DELEMENT=0".into(),
@@ -28,6 +28,7 @@ pub fn micro_options() -> Vec<String> {
 /// The threads of the largest block.
 const THREADS: u32 = 1024;
 
+/// The rounds of a micro-benchmark.
 const ROUNDS: u32 = 64;
 
 /// The work of a round, as in the kernels: dependent multiply-adds; states that a warp's threads share; numbers read
@@ -43,6 +44,7 @@ const WARP: u32 = 32;
 /// below and above the bounds of the fits.
 const COUNTS: [u32; 4] = [1, 2, 4, 8];
 
+/// The size of a launch.
 #[derive(Clone, Copy)]
 struct Grid {
     blocks: u32,
@@ -50,39 +52,34 @@ struct Grid {
 }
 
 /// The GPU, and memory for all benchmarks. Fields are dropped in order: users before what they use.
-struct Bench<'h> {
+struct MicroBench<'h> {
     stream: Owned<CUstream>,
     /// The kernels' inputs and results, and the cycles of each block.
-    numbers: Memory,
-    results: Memory,
-    cycles: Memory,
+    numbers: GpuMemory,
+    results: GpuMemory,
+    cycles: GpuMemory,
     /// The counters and values with which blocks synchronise.
-    arrived: Memory,
-    exchanged: Memory,
+    arrived: GpuMemory,
+    exchanged: GpuMemory,
     times: usize,
-    host: &'h Host,
+    host: &'h GpuHost,
 }
 
 /// Runs each micro-benchmark `times` times after a warm-up, and returns medians. `schedulers` are those of a
 /// multiprocessor, which share a block's warps.
-pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<MicroBenchmarks> {
-    let mut bench = Bench::new(host, times).map_err(Error::failed)?;
-    let kernels = Kernels::load(host, [MICRO], &micro_options())?;
+pub fn measure(host: &GpuHost, schedulers: u32, times: usize) -> Result<MicroBenchmarks> {
+    let mut bench = MicroBench::new(host, times).map_err(Error::failed)?;
+    let kernels = LoadedKernels::load(host, [MICRO], &micro_options())?;
     let one_warp = Grid {
         blocks: 1,
         threads: WARP,
     };
-    let of_warps = |warps: u32| Grid {
-        blocks: 1,
-        threads: warps * schedulers * WARP,
-    };
     let everywhere = host.gpu.multiprocessors;
-    let rounds = |count: u32| f64::from(ROUNDS * count);
 
-    let fma = bench.run(kernels.function("micro_fma"), one_warp, ())? / rounds(CHAIN);
+    let fma = bench.run(kernels.function("micro_fma"), one_warp, ())? / per_round(CHAIN);
     let reductions = kernels.function("micro_reductions");
     // After the five shuffles of one value, a multiply-add prepares the next round.
-    let shuffle = (bench.run(reductions, one_warp, 1u32)? / rounds(1) - fma) / f64::from(STEPS);
+    let shuffle = (bench.run(reductions, one_warp, 1u32)? / per_round(1) - fma) / f64::from(STEPS);
     let l2 = kernels.function("micro_l2");
     let mut bytes = |blocks| -> Result<f64> {
         let cycles = bench.run(
@@ -93,7 +90,7 @@ pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<MicroBenchm
             },
             (),
         )?;
-        Ok(rounds(READ) * size_of::<f32>() as f64 / cycles)
+        Ok(per_round(READ) * size_of::<f32>() as f64 / cycles)
     };
     let l2 = [bytes(1)?, bytes(everywhere)?];
     let barrier = kernels.function("micro_barrier");
@@ -103,22 +100,26 @@ pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<MicroBenchm
             blocks: everywhere,
             threads: THREADS,
         },
-    )? / rounds(1);
+    )? / per_round(1);
 
     let of_products = kernels.function("micro_products");
-    let (mut products, mut reduced) = (Vec::new(), Vec::new());
+    let mut products = Vec::new();
+    let mut reduced = Vec::new();
     for (warps, count) in COUNTS
         .into_iter()
         .flat_map(|warps| COUNTS.map(|count| (warps, count)))
     {
-        let cycles = bench.run(of_products, of_warps(warps), count)? / rounds(STATES / WARP);
+        let grid = Grid {
+            blocks: 1,
+            threads: warps * schedulers * WARP,
+        };
+        let cycles = bench.run(of_products, grid, count)? / per_round(STATES / WARP);
         products.push(MeasuredProduct {
             warps,
             outputs: count,
             cycles,
         });
-        let cycles =
-            (bench.run(reductions, of_warps(warps), count)? / rounds(1) - fma) / f64::from(STEPS);
+        let cycles = (bench.run(reductions, grid, count)? / per_round(1) - fma) / f64::from(STEPS);
         reduced.push(MeasuredReduction {
             values: warps * count,
             cycles,
@@ -134,21 +135,27 @@ pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<MicroBenchm
     })
 }
 
-impl Bench<'_> {
-    fn new(host: &Host, times: usize) -> Result<Bench<'_>, Fault> {
-        let (gpu, blocks) = (&host.gpu, host.gpu.multiprocessors as usize);
+/// The operations of all rounds, with `count` in each.
+fn per_round(count: u32) -> f64 {
+    f64::from(ROUNDS * count)
+}
+
+impl MicroBench<'_> {
+    fn new(host: &GpuHost, times: usize) -> Result<MicroBench<'_>, DeviceFault> {
+        let gpu = &host.gpu;
+        let blocks = host.gpu.multiprocessors as usize;
         let numbers: Vec<f32> = (0..READ).map(|n| (n % 7) as f32 / 8.0).collect();
         let floats =
-            |count: usize| Memory::zeros(gpu, count * size_of::<f32>(), "a micro-benchmark");
-        Ok(Bench {
+            |count: usize| GpuMemory::zeros(gpu, count * size_of::<f32>(), "a micro-benchmark");
+        Ok(MicroBench {
             stream: gpu.stream()?,
-            numbers: Memory::holding(
+            numbers: GpuMemory::with_bytes(
                 gpu,
                 &elements(&numbers, Precision::F32),
                 "a micro-benchmark",
             )?,
             results: floats(blocks * THREADS as usize)?,
-            cycles: Memory::zeros(gpu, blocks * size_of::<u64>(), "a micro-benchmark")?,
+            cycles: GpuMemory::zeros(gpu, blocks * size_of::<u64>(), "a micro-benchmark")?,
             arrived: floats(1)?,
             exchanged: floats(2 * blocks)?,
             times,
@@ -160,7 +167,7 @@ impl Bench<'_> {
     fn run(&mut self, kernel: &Function, grid: Grid, constant: impl Argument) -> Result<f64> {
         let arguments = (constant, ROUNDS, self.numbers.address(), self.ending());
         self.median(
-            Call::new(kernel, (grid.blocks, 1), arguments).of_threads(grid.threads),
+            KernelCall::new(kernel, (grid.blocks, 1), arguments).of_threads(grid.threads),
             grid,
         )
     }
@@ -173,22 +180,24 @@ impl Bench<'_> {
             self.exchanged.address(),
             self.ending(),
         );
-        let call = Call::new(kernel, (grid.blocks, 1), arguments)
+        let call = KernelCall::new(kernel, (grid.blocks, 1), arguments)
             .of_threads(grid.threads)
             .cooperative(0);
         self.median(call, grid)
     }
 
+    /// The last arguments of all kernels.
     fn ending(&self) -> impl Argument + use<> {
         (self.results.address(), self.cycles.address())
     }
 
-    fn median(&mut self, mut call: Call, grid: Grid) -> Result<f64> {
+    /// The median of the cycles of some launches.
+    fn median(&mut self, mut call: KernelCall, grid: Grid) -> Result<f64> {
         Ok(median(self.times, || self.once(&mut call, grid)).map_err(Error::failed)? as f64)
     }
 
     /// The cycles of the slowest block.
-    fn once(&mut self, call: &mut Call, grid: Grid) -> Result<u64, Fault> {
+    fn once(&mut self, call: &mut KernelCall, grid: Grid) -> Result<u64, DeviceFault> {
         self.arrived.clear()?;
         // SAFETY: the kernel is loaded, the arguments are its own, and the memory suffices for the largest grid; it is
         // read below, after the launch.
@@ -202,7 +211,7 @@ impl Bench<'_> {
     }
 }
 
-impl Drop for Bench<'_> {
+impl Drop for MicroBench<'_> {
     /// Waits for queued work before its memory is freed.
     fn drop(&mut self) {
         // There is nothing to wait for on a lost GPU.

@@ -8,11 +8,12 @@ use super::slots::Clock;
 use super::{Fake, Operation};
 use crate::base::units::WorkerId;
 use crate::devices::cuda::device::{
-    Batch, Device, Event, Fault, HostPlace, Needs, Plan, Shape, Slot, Stream,
+    BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, Event, HostPlace, MemoryNeeds,
+    PlanId, StateSlot,
 };
 
 impl Device for Fake {
-    fn begin(&mut self, workers: usize, needs: &Needs) -> Result<Vec<u32>, Fault> {
+    fn begin(&mut self, workers: usize, needs: &MemoryNeeds) -> Result<Vec<u32>, DeviceFault> {
         let engine = self.engine.get_mut();
         engine.queues.clear();
         engine.host = Clock::default();
@@ -28,9 +29,9 @@ impl Device for Fake {
         self.most_steps
     }
 
-    fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault> {
+    fn prepare(&mut self, shape: BatchShape) -> Result<PlanId, DeviceFault> {
         if let Some(ready) = self.plans.iter().position(|plan| *plan == Some(shape)) {
-            return Ok(Plan(ready as u32));
+            return Ok(PlanId(ready as u32));
         }
         self.prepared += 1;
         if self
@@ -38,23 +39,23 @@ impl Device for Fake {
             .prepare
             .is_some_and(|(from, held)| self.prepared >= from && self.plans() >= held)
         {
-            return Err(Fault {
+            return Err(DeviceFault {
                 reason: "out of memory".into(),
                 lost: false,
             });
         }
         self.plans.push(Some(shape));
         self.most_plans = self.most_plans.max(self.plans());
-        Ok(Plan(self.plans.len() as u32 - 1))
+        Ok(PlanId(self.plans.len() as u32 - 1))
     }
 
-    fn release(&mut self, plan: Plan) {
+    fn release(&mut self, plan: PlanId) {
         self.plans[plan.0 as usize]
             .take()
             .expect("a plan is given up once");
     }
 
-    fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault> {
+    fn gather(&mut self, plan: PlanId, batch: &DeviceBatch<'_>) -> Result<(), DeviceFault> {
         let shape = self.shape(plan);
         assert!(
             batch.rows.len() <= shape.rows as usize,
@@ -70,10 +71,10 @@ impl Device for Fake {
         )
     }
 
-    fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
+    fn launch(&mut self, plan: PlanId) -> Result<(), DeviceFault> {
         self.launches += 1;
         if self.trouble.launch == Some(self.launches) {
-            return Err(Fault {
+            return Err(DeviceFault {
                 reason: "too many resources".into(),
                 lost: false,
             });
@@ -82,11 +83,11 @@ impl Device for Fake {
         self.push(shape.stream, Operation::Launch(shape))
     }
 
-    fn signal(&mut self, stream: Stream) -> Result<(), Fault> {
+    fn signal(&mut self, stream: DeviceStream) -> Result<(), DeviceFault> {
         self.push(stream, Operation::Signal)
     }
 
-    fn signalled(&self, stream: Stream) -> u64 {
+    fn signalled(&self, stream: DeviceStream) -> u64 {
         let mut engine = self.engine.borrow_mut();
         for _ in 0..engine.rng.random_range(0..4) {
             self.run_one(&mut engine);
@@ -94,12 +95,13 @@ impl Device for Fake {
         let Some(queue) = engine.queues.iter().find(|queue| queue.stream == stream) else {
             return 0;
         };
-        let (counted, done) = (queue.signals.len() as u64, queue.signals.last().cloned());
+        let counted = queue.signals.len() as u64;
+        let done = queue.signals.last().cloned();
         done.into_iter().for_each(|done| engine.host.join(&done));
         counted
     }
 
-    fn record(&mut self, stream: Stream) -> Result<Event, Fault> {
+    fn record(&mut self, stream: DeviceStream) -> Result<Event, DeviceFault> {
         let engine = self.engine.get_mut();
         let at = engine.place_of(stream);
         engine.queues[at].events += 1;
@@ -108,16 +110,16 @@ impl Device for Fake {
         Ok(Event { stream, number })
     }
 
-    fn wait(&mut self, stream: Stream, event: Event) -> Result<(), Fault> {
+    fn wait(&mut self, stream: DeviceStream, event: Event) -> Result<(), DeviceFault> {
         self.ask_other(event.stream.worker, stream)?;
         self.push(stream, Operation::Wait(event))
     }
 
     fn copy_peer(
         &mut self,
-        from: (WorkerId, Slot),
-        (stream, slot): (Stream, Slot),
-    ) -> Result<(), Fault> {
+        from: (WorkerId, StateSlot),
+        (stream, slot): (DeviceStream, StateSlot),
+    ) -> Result<(), DeviceFault> {
         assert_ne!(
             from.0, stream.worker,
             "a state is migrated from another worker"
@@ -134,7 +136,12 @@ impl Device for Fake {
         self.push(stream, Operation::CopyPeer(from, slot))
     }
 
-    fn copy_to_host(&mut self, stream: Stream, slot: Slot, place: HostPlace) -> Result<(), Fault> {
+    fn copy_to_host(
+        &mut self,
+        stream: DeviceStream,
+        slot: StateSlot,
+        place: HostPlace,
+    ) -> Result<(), DeviceFault> {
         self.push(stream, Operation::CopyToHost(slot, place))
     }
 
@@ -148,7 +155,7 @@ impl Device for Fake {
         self.engine.borrow().words[place as usize].expect("a word is read when it has been written")
     }
 
-    fn take_non_finite(&mut self, worker: WorkerId, slot: Slot) -> bool {
+    fn take_non_finite(&mut self, worker: WorkerId, slot: StateSlot) -> bool {
         let mut engine = self.engine.borrow_mut();
         for queue in engine
             .queues
@@ -179,10 +186,10 @@ impl Device for Fake {
         std::mem::take(&mut place.broken)
     }
 
-    fn health(&mut self, worker: WorkerId) -> Result<(), Fault> {
+    fn health(&mut self, worker: WorkerId) -> Result<(), DeviceFault> {
         if !self.trouble.hangs && self.is_dead(&self.engine.borrow(), worker) {
             self.give_up(worker, "");
-            return Err(Fault {
+            return Err(DeviceFault {
                 reason: "it fell off the bus".into(),
                 lost: true,
             });

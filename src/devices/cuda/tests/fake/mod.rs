@@ -20,7 +20,9 @@ use rand::RngExt as _;
 use self::slots::{Clock, Place};
 use crate::base::units::{CellId, RequestId, WorkerId};
 use crate::core::workload::random;
-use crate::devices::cuda::device::{Event, Fault, HostPlace, Plan, Row, Shape, Slot, Stream};
+use crate::devices::cuda::device::{
+    BatchRow, BatchShape, DeviceFault, DeviceStream, Event, HostPlace, PlanId, StateSlot,
+};
 use crate::devices::network::operators::{Activations, Operators};
 use crate::devices::network::{self, Network, Scratch};
 
@@ -49,7 +51,7 @@ pub struct Fake {
     pub trouble: Trouble,
     network: Arc<Network>,
     trees: bool,
-    plans: Vec<Option<Shape>>,
+    plans: Vec<Option<BatchShape>>,
     /// The largest number of plans held at any time.
     pub most_plans: usize,
     prepared: u64,
@@ -63,10 +65,10 @@ struct Engine {
     queues: Vec<Queue>,
     /// The operations that the host knows to be done.
     host: Clock,
-    places: BTreeMap<(WorkerId, Slot), Place>,
-    tables: BTreeMap<(Stream, CellId), Table>,
+    places: BTreeMap<(WorkerId, StateSlot), Place>,
+    tables: BTreeMap<(DeviceStream, CellId), Table>,
     words: Vec<Option<u32>>,
-    events: BTreeMap<(Stream, u64), Clock>,
+    events: BTreeMap<(DeviceStream, u64), Clock>,
     /// The number of operations that each worker has run.
     ran: BTreeMap<WorkerId, u64>,
     given_up: bool,
@@ -76,7 +78,7 @@ struct Engine {
 }
 
 struct Queue {
-    stream: Stream,
+    stream: DeviceStream,
     operations: VecDeque<(u64, Clock, Operation)>,
     queued: u64,
     clock: Clock,
@@ -87,18 +89,18 @@ struct Queue {
 
 #[derive(Debug)]
 enum Operation {
-    Gather(Shape, Vec<Row>, Vec<Slot>),
-    Launch(Shape),
+    Gather(BatchShape, Vec<BatchRow>, Vec<StateSlot>),
+    Launch(BatchShape),
     Signal,
     Record(u64),
     Wait(Event),
-    CopyPeer((WorkerId, Slot), Slot),
-    CopyToHost(Slot, HostPlace),
+    CopyPeer((WorkerId, StateSlot), StateSlot),
+    CopyToHost(StateSlot, HostPlace),
 }
 
 impl Operation {
-    fn uses(&self, worker: WorkerId, at: (WorkerId, Slot)) -> bool {
-        let of = |slot: &Slot| (worker, *slot) == at;
+    fn uses(&self, worker: WorkerId, at: (WorkerId, StateSlot)) -> bool {
+        let of = |slot: &StateSlot| (worker, *slot) == at;
         match self {
             Operation::Gather(_, rows, inputs) => {
                 rows.iter().any(|row| of(&row.state)) || inputs.iter().any(of)
@@ -114,9 +116,9 @@ impl Operation {
 }
 
 struct Table {
-    shape: Shape,
-    rows: Vec<Row>,
-    inputs: Vec<Slot>,
+    shape: BatchShape,
+    rows: Vec<BatchRow>,
+    inputs: Vec<StateSlot>,
     /// The gathered states.
     taken: Vec<Vec<f32>>,
     age: u32,
@@ -161,7 +163,7 @@ impl Fake {
         self.plans.iter().flatten().count()
     }
 
-    pub fn shapes(&self) -> impl Iterator<Item = &Shape> {
+    pub fn shapes(&self) -> impl Iterator<Item = &BatchShape> {
         self.plans.iter().flatten()
     }
 
@@ -202,11 +204,11 @@ impl Fake {
         self.is_dead(engine, worker) && (engine.given_up || !self.trouble.hangs)
     }
 
-    fn push(&self, stream: Stream, operation: Operation) -> Result<(), Fault> {
+    fn push(&self, stream: DeviceStream, operation: Operation) -> Result<(), DeviceFault> {
         let mut engine = self.engine.borrow_mut();
         if self.trouble.refuses && self.is_dead(&engine, stream.worker) {
             engine.give_up(stream.worker, self.network.state());
-            return Err(Fault {
+            return Err(DeviceFault {
                 reason: "it fell off the bus".into(),
                 lost: true,
             });
@@ -225,12 +227,12 @@ impl Fake {
     }
 
     /// A fault of another worker is not one of the stream's own worker.
-    fn ask_other(&mut self, other: WorkerId, stream: Stream) -> Result<(), Fault> {
+    fn ask_other(&mut self, other: WorkerId, stream: DeviceStream) -> Result<(), DeviceFault> {
         let dead = self.trouble.refuses
             && other != stream.worker
             && self.is_dead(&self.engine.borrow(), other);
         if dead {
-            Err(Fault {
+            Err(DeviceFault {
                 reason: "its neighbour is gone".into(),
                 lost: false,
             })
@@ -239,7 +241,7 @@ impl Fake {
         }
     }
 
-    fn shape(&self, plan: Plan) -> Shape {
+    fn shape(&self, plan: PlanId) -> BatchShape {
         self.plans[plan.0 as usize].expect("a plan that is launched is held")
     }
 
@@ -286,7 +288,7 @@ impl Fake {
         &self,
         engine: &mut Engine,
         by: (usize, u64),
-        stream: Stream,
+        stream: DeviceStream,
         clock: &Clock,
         operation: Operation,
     ) {
@@ -368,14 +370,14 @@ impl Fake {
     /// The results of a cell on these rows.
     fn stepped(
         &self,
-        shape: Shape,
+        shape: BatchShape,
         tokens: &[u32],
         states: &[f32],
         states_at: &[Range<u32>],
     ) -> Vec<Vec<f32>> {
         let rows = tokens.len();
         let token_ends: Vec<u32> = (1..=rows as u32).collect();
-        let batch = network::Batch {
+        let batch = network::CellBatch {
             rows,
             tokens,
             token_ends: &token_ends,
@@ -398,9 +400,9 @@ impl Fake {
         &self,
         engine: &mut Engine,
         by: (usize, u64),
-        stream: Stream,
+        stream: DeviceStream,
         clock: &Clock,
-        shape: Shape,
+        shape: BatchShape,
     ) {
         let worker = stream.worker;
         let mut table = engine
@@ -413,8 +415,10 @@ impl Fake {
         );
         engine.computed += u64::from(shape.rows);
         let mut begin = 0;
-        let (mut tokens, mut states, mut states_at, mut live) =
-            (vec![], Vec::<Vec<f32>>::new(), vec![], vec![]);
+        let mut tokens = vec![];
+        let mut states = Vec::<Vec<f32>>::new();
+        let mut states_at = vec![];
+        let mut live = vec![];
         let mut read = vec![];
         for row in &table.rows {
             let inputs = begin as usize..row.inputs_end as usize;
@@ -491,9 +495,9 @@ impl Fake {
         &self,
         engine: &mut Engine,
         by: (usize, u64),
-        stream: Stream,
+        stream: DeviceStream,
         clock: &Clock,
-        shape: Shape,
+        shape: BatchShape,
     ) {
         let table = engine
             .tables
@@ -553,11 +557,12 @@ impl Fake {
 /// The results of an operator of a listed network on these nodes; all but first nodes have a state.
 fn operated(
     operators: &Operators,
-    shape: Shape,
-    live: &[(Row, u32)],
+    shape: BatchShape,
+    live: &[(BatchRow, u32)],
     states: &[Vec<f32>],
 ) -> Vec<Vec<f32>> {
-    let (mut from, mut into) = (Activations::default(), Activations::default());
+    let mut from = Activations::default();
+    let mut into = Activations::default();
     let mut states = states.iter();
     for (row, node) in live {
         from.push(row.tokens, |numbers| match node {
@@ -594,7 +599,7 @@ fn operated(
 }
 
 impl Engine {
-    fn place_of(&mut self, stream: Stream) -> usize {
+    fn place_of(&mut self, stream: DeviceStream) -> usize {
         self.queues
             .iter()
             .position(|queue| queue.stream == stream)
@@ -638,7 +643,7 @@ impl Engine {
         self.host = host;
     }
 
-    fn place(&mut self, worker: WorkerId, slot: Slot) -> &mut Place {
+    fn place(&mut self, worker: WorkerId, slot: StateSlot) -> &mut Place {
         self.places.entry((worker, slot)).or_default()
     }
 }

@@ -77,7 +77,8 @@ impl Place {
             .iter()
             .chain(&self.readers)
             .all(|other| clock.knows(*other));
-        let (writer, readers) = (self.writer, &self.readers);
+        let writer = self.writer;
+        let readers = &self.readers;
         assert!(
             known || self.disorderly,
             "{what:?} is written by {by:?}, who knows of {clock:?}, while it may be in use: written by {writer:?}, read by \

@@ -2,64 +2,60 @@
 
 use std::collections::BTreeMap;
 
-use super::device::{Device, HostPlace, Needs};
+use super::device::{Device, HostPlace, MemoryNeeds};
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, NodeId, RequestId};
 use crate::core::backend::Output;
 use crate::core::workload::cell_graph::CellGraph;
-use crate::core::workload::dnn::{Dnn, ListedOperator};
+use crate::core::workload::dnn::Dnn;
 use crate::core::workload::model::Model;
 use crate::devices::network::{Network, operators};
-use crate::devices::shared;
+use crate::devices::task_checks;
 
-/// The kept requests of a run.
+/// The requests of a run whose outputs are kept.
 #[derive(Debug)]
-pub struct Kept {
-    requests: BTreeMap<RequestId, Request>,
+pub struct KeptOutputs {
+    requests: BTreeMap<RequestId, KeptRequest>,
+    /// Whether each cell type writes words.
     writes: Vec<bool>,
     has_words: bool,
 }
 
 #[derive(Debug)]
-struct Request {
+struct KeptRequest {
     /// The nodes whose states are copied to the host, ascending, with their places.
     fetched: Vec<(u32, HostPlace)>,
-    /// The place of its first node's word.
+    /// The place of the first node's word.
     words: u32,
 }
 
-impl Kept {
+impl KeptOutputs {
     /// Assigns places to these requests, and returns the memory that the run needs.
     pub fn new(
         keep: &[RequestId],
         graphs: &[CellGraph],
         network: &Network,
-        cells: &[Cell],
-    ) -> Result<(Kept, Needs)> {
+        cells: &[CellTraits],
+    ) -> Result<(KeptOutputs, MemoryNeeds)> {
         let writes: Vec<bool> = cells.iter().map(|cell| cell.writes).collect();
         let has_words = writes.contains(&true);
-        let nodes = |graph: &CellGraph| if has_words { graph.nodes() } else { 0 };
-        let small = |number: u64| {
-            u32::try_from(number).map_err(|_| {
-                Error::failed(
-                    "the outputs of the requests that are kept are too many to be held at once",
-                )
-            })
-        };
+        let nodes_with_words = |graph: &CellGraph| if has_words { graph.nodes() } else { 0 };
         // Words that are not kept are all written to the same places.
-        let mut words = graphs.iter().map(nodes).max().unwrap_or(0);
-        let (mut requests, mut count, mut begin) = (BTreeMap::new(), 0, 0);
+        let mut words = graphs.iter().map(nodes_with_words).max().unwrap_or(0);
+        let mut requests = BTreeMap::new();
+        let mut count = 0;
+        let mut begin = 0;
         for &id in keep {
             let graph = &graphs[id.index()];
-            let mut request = Request {
+            let mut request = KeptRequest {
                 fetched: Vec::new(),
-                words: small(words)?,
+                words: place_number(words)?,
             };
-            for (node, numbers) in fetched(network, graph) {
+            for (node, numbers) in fetched_nodes(network, graph) {
                 request.fetched.push((
                     node,
                     HostPlace {
-                        number: small(count)?,
+                        number: place_number(count)?,
                         begin,
                         numbers,
                     },
@@ -68,20 +64,20 @@ impl Kept {
                 begin += u64::from(numbers);
             }
             requests.insert(id, request);
-            words += nodes(graph);
+            words += nodes_with_words(graph);
         }
         let room = graphs.iter().map(|graph| match graph {
             CellGraph::Chains(_) => 1,
             CellGraph::Graph(graph) => graph.len() as u64,
         });
-        let needs = Needs {
+        let needs = MemoryNeeds {
             states: room.sum(),
-            words: small(words)?,
-            fetched: small(count)?,
+            words: place_number(words)?,
+            fetched: place_number(count)?,
             numbers: begin,
         };
         Ok((
-            Kept {
+            KeptOutputs {
                 requests,
                 writes,
                 has_words,
@@ -122,7 +118,7 @@ impl Kept {
         } else {
             0..0
         };
-        let writing = nodes.filter(|node| self.writes[cell(graph, *node).index()]);
+        let writing = nodes.filter(|node| self.writes[cell_of(graph, *node).index()]);
         Some(Output {
             state: kept
                 .fetched
@@ -134,9 +130,16 @@ impl Kept {
     }
 }
 
+/// The number of a place. Fails if the places are too many.
+fn place_number(number: u64) -> Result<u32> {
+    u32::try_from(number).map_err(|_| {
+        Error::failed("the outputs of the requests that are kept are too many to be held at once")
+    })
+}
+
 /// The nodes whose states are copied, ascending, with their sizes in numbers: nodes without successors. In listed
 /// networks all nodes, since the output after many operators says little about each.
-fn fetched(network: &Network, graph: &CellGraph) -> Vec<(u32, u32)> {
+fn fetched_nodes(network: &Network, graph: &CellGraph) -> Vec<(u32, u32)> {
     if let Some(operators) = network.operators() {
         return (0..)
             .zip(operators.lengths(graph).map(|length| length as u32))
@@ -152,45 +155,44 @@ fn fetched(network: &Network, graph: &CellGraph) -> Vec<(u32, u32)> {
     }
 }
 
-fn cell(graph: &CellGraph, node: u32) -> CellId {
-    shared::find_node(graph, NodeId(node))
+/// The cell type of a node.
+fn cell_of(graph: &CellGraph, node: u32) -> CellId {
+    task_checks::find_node(graph, NodeId(node))
         .expect("a node of the graph")
         .0
 }
 
 /// Properties of a cell type that affect queuing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cell {
-    /// It writes words.
+pub struct CellTraits {
+    /// Whether it writes words.
     pub writes: bool,
-    /// Its products have a row for each input state ([`Shape::inputs`](super::device::Shape::inputs)).
+    /// Whether its products have a row for each input state ([`BatchShape::inputs`](super::device::Shape::inputs)).
     pub counts_inputs: bool,
-    /// It is an operator whose sizes depend on the tokens ([`Shape::tokens`](super::device::Shape::tokens)).
-    pub sized: bool,
+    /// Whether it is an operator whose sizes depend on the tokens ([`BatchShape::tokens`](super::device::Shape::tokens)).
+    pub is_sized: bool,
 }
 
-pub fn cells(network: &Network) -> Vec<Cell> {
-    let (model, nothing) = (network.model(), vec![0.0; network.state()]);
+/// The properties of all cell types of a network.
+pub fn cell_traits(network: &Network) -> Vec<CellTraits> {
+    let model = network.model();
     if let Some(listed) = model.network() {
-        let sized = |operator: &ListedOperator| !operator.form.is_constant();
-        return listed
-            .distinct()
-            .iter()
-            .map(|operator| Cell {
-                sized: sized(operator),
-                ..Cell::default()
-            })
-            .collect();
+        let operators = listed.distinct().iter().map(|operator| CellTraits {
+            is_sized: !operator.form.is_constant(),
+            ..CellTraits::default()
+        });
+        return operators.collect();
     }
-    let cell = |(id, name): (u16, String)| Cell {
-        writes: network.cell(CellId(id)).word(&nothing).is_some(),
-        counts_inputs: matches!(model, Model::ChildSumTreeLstm | Model::ChildSumByArity(_))
-            && name != "leaf",
-        sized: false,
-    };
+    let has_products_of_inputs =
+        matches!(model, Model::ChildSumTreeLstm | Model::ChildSumByArity(_));
+    let zeros = vec![0.0; network.state()];
     (0..)
-        .zip(model.cell_types().into_iter().map(|cell| cell.name))
-        .map(cell)
+        .zip(model.cell_types())
+        .map(|(id, cell)| CellTraits {
+            writes: network.cell(CellId(id)).word(&zeros).is_some(),
+            counts_inputs: has_products_of_inputs && cell.name != "leaf",
+            is_sized: false,
+        })
         .collect()
 }
 

@@ -1,24 +1,26 @@
 //! Which nodes of a request's graph have run, and where the states are that other nodes still need.
 
 use crate::core::workload::cell_graph::Graph;
-use crate::devices::shared::{run_before, run_twice};
+use crate::devices::task_checks::{run_before, run_twice};
 
+/// The places of the states of one request.
 #[derive(Debug, Default)]
-pub struct Places {
-    /// The place of each node's state, or why there is none.
+pub struct StatePlaces {
+    /// The place of each node's state; [`AHEAD`] or [`TAKEN`] if there is none.
     places: Vec<u32>,
-    /// How many other nodes still need each state. A state that no other node needs stays.
+    /// The number of other nodes that still need each state. A state that no other node needs stays.
     takers: Vec<u32>,
-    /// The nodes that have not run.
+    /// The number of nodes that have not run.
     pub left: u32,
 }
 
-/// The node has not run.
+/// The place of a node that has not run.
 const AHEAD: u32 = u32::MAX;
-/// All nodes that needed the state have taken it.
+/// The place of a state that all other nodes have taken.
 const TAKEN: u32 = u32::MAX - 1;
 
-impl Places {
+impl StatePlaces {
+    /// Begins a request, of which no node has run.
     pub fn begin(&mut self, graph: &Graph) {
         self.places.clear();
         self.places.resize(graph.len(), AHEAD);
@@ -32,21 +34,21 @@ impl Places {
         self.places[node as usize] != AHEAD
     }
 
-    /// The place of a state that no other node has freed.
-    pub fn of(&self, node: u32) -> u32 {
+    /// The place of a state that has not been freed.
+    pub fn place(&self, node: u32) -> u32 {
         self.places[node as usize]
     }
 
-    /// The place of an input of a node. Fails, a mistake of the policy, if it is not there yet or no longer.
+    /// The place of an input of a node. Fails if the policy runs the node before its input, or a second time.
     pub fn input(&self, node: u32, input: u32) -> Result<u32, String> {
-        match self.of(input) {
+        match self.place(input) {
             AHEAD => Err(run_before(node, input)),
             TAKEN => Err(run_twice(node)),
             place => Ok(place),
         }
     }
 
-    /// A node has taken this input. Returns whether no other needs it.
+    /// Notes that a node has taken this input. Returns whether no other node needs it.
     pub fn take(&mut self, input: u32) -> bool {
         let takers = &mut self.takers[input as usize];
         *takers -= 1;
@@ -57,6 +59,7 @@ impl Places {
         is_free
     }
 
+    /// Notes that a node has run, and where its state is.
     pub fn put(&mut self, node: u32, place: u32) {
         self.places[node as usize] = place;
         self.left -= 1;

@@ -1,22 +1,13 @@
-//! Shared by the backends on real devices.
+//! What a policy's task may run: the nodes that its members and steps name, and the mistakes that make requests fail.
 
 use std::cmp::Ordering;
-use std::time::Duration;
 
 use crate::base::units::{CellId, NodeId};
 use crate::core::task::{NodeRef, Part, Step};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::devices::network::Network;
 
-/// Then the driver checks whether the user wants to stop.
-pub const GLANCE: Duration = Duration::from_millis(50);
-
-/// A sleeping thread wakes up late by less than this: it sleeps that much shorter and spins for the rest.
-pub const OVERSLEEP: Duration = Duration::from_micros(200);
-
-/// Between two reads of the clock, a spinning thread looks this often.
-pub const LOOKS: u32 = 32;
-
+/// The place of a node in a cell graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePlace {
     /// The last node that follows without a branch and with the same cell.
@@ -25,6 +16,7 @@ pub struct NodePlace {
     pub input: u32,
 }
 
+/// The cell type of a node and its place, or `None` if the graph has no such node.
 pub fn find_node(graph: &CellGraph, node: NodeId) -> Option<(CellId, NodePlace)> {
     match graph {
         CellGraph::Chains(runs) => {
@@ -51,7 +43,7 @@ pub fn find_node(graph: &CellGraph, node: NodeId) -> Option<(CellId, NodePlace)>
     }
 }
 
-/// Fails if there is no such node, a mistake of the policy.
+/// The place of a node. Fails if the policy runs a node that does not exist, or runs it as another cell.
 pub fn node_of_cell(
     graph: &CellGraph,
     node: NodeId,
@@ -61,7 +53,8 @@ pub fn node_of_cell(
     match find_node(graph, node) {
         Some((found, place)) if found == cell => Ok(place),
         Some((found, _)) => {
-            let (found, cell) = (network.cell_name(found), network.cell_name(cell));
+            let found = network.cell_name(found);
+            let cell = network.cell_name(cell);
             Err(format!(
                 "the policy ran node {node} as the cell {cell}, but it is the cell {found}"
             ))
@@ -72,7 +65,8 @@ pub fn node_of_cell(
     }
 }
 
-pub fn in_order(node: u32, done: u32) -> Result<(), String> {
+/// Fails unless a chain of which `done` nodes have run continues with this node.
+pub fn check_order(node: u32, done: u32) -> Result<(), String> {
     match node.cmp(&done) {
         Ordering::Equal => Ok(()),
         Ordering::Less => Err(run_twice(node)),
@@ -80,36 +74,43 @@ pub fn in_order(node: u32, done: u32) -> Result<(), String> {
     }
 }
 
+/// The message for a node that runs a second time.
 pub fn run_twice(node: u32) -> String {
     format!("the policy ran node {node} twice")
 }
 
+/// The message for a node that runs before one of its inputs.
 pub fn run_before(node: u32, input: u32) -> String {
     format!("the policy ran node {node} before node {input}, whose state it needs")
 }
 
+/// The message for a task of nodes whose steps do not run them as one batch.
 pub const NOT_ONE_BATCH: &str =
     "the policy's task lists nodes, but its steps are not one batch that holds them";
 
+/// The message for a task that ends before all nodes of a request have run.
 pub fn left_over(left: u64, nodes: u64) -> String {
     format!("the steps of the policy's task ended while {left} of {nodes} nodes had not run")
 }
 
+/// The number of nodes of a part.
 pub fn part_length(part: &Part) -> usize {
     part.to.0.saturating_sub(part.from.0) as usize
 }
 
+/// The number of nodes of the longest part.
 pub fn longest_part(parts: &[Part]) -> usize {
     parts.iter().map(part_length).max().unwrap_or(0)
 }
 
+/// Whether the steps have room for all parts, and run as often as the longest part needs.
 pub fn parts_fit(parts: &[Part], steps: &[Step]) -> bool {
     let times: usize = steps.iter().map(|step| step.times as usize).sum();
     steps.iter().all(|step| parts.len() <= step.batch as usize) && times == longest_part(parts)
 }
 
-/// Puts the `place`-th node of each part into `nodes` and returns the step of the first node's cell. Steps say how each
-/// cell runs; the parts define the order.
+/// Puts the `place`-th node of each part into `nodes`, and returns the step of the first node's cell. The steps say how
+/// each cell runs; the parts define the order.
 pub fn part_nodes(
     parts: &[Part],
     place: usize,
@@ -118,22 +119,22 @@ pub fn part_nodes(
     nodes: &mut Vec<NodeRef>,
 ) -> Result<Step, String> {
     nodes.clear();
-    let at = |part: &Part| NodeRef {
-        request: part.request,
-        node: NodeId(part.from.0 + place as u32),
-    };
-    nodes.extend(
-        parts
-            .iter()
-            .filter(|part| place < part_length(part))
-            .map(at),
-    );
+    for part in parts {
+        if place < part_length(part) {
+            nodes.push(NodeRef {
+                request: part.request,
+                node: NodeId(part.from.0 + place as u32),
+            });
+        }
+    }
     let cell = nodes
         .first()
         .and_then(|at| find_node(&graphs[at.request.index()], at.node));
     let step = steps
         .iter()
         .find(|step| cell.is_some_and(|(cell, _)| step.cell == cell));
-    step.map(|step| Step { times: 1, ..*step })
-        .ok_or_else(|| NOT_ONE_BATCH.to_string())
+    match step {
+        Some(step) => Ok(Step { times: 1, ..*step }),
+        None => Err(NOT_ONE_BATCH.to_string()),
+    }
 }

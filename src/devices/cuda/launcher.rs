@@ -1,0 +1,699 @@
+//! Queuing of tasks: the gathers, the launches and the copies of each kind of task.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::Options;
+use super::device::{
+    BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, HostPlace, StateSlot,
+};
+use super::outputs::{CellTraits, KeptOutputs, cell_traits};
+use super::plans::{self, Plans};
+use super::slots::{Gathering, LaunchStamp, Migration, Pools};
+use super::states::RequestStates;
+use super::streams::{GatheredNode, StreamKey, Streams, TaskOutcome};
+use crate::base::error::{Error, Result};
+use crate::base::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
+use crate::core::task::{MemberList, NodeRef, Part, Step};
+use crate::core::workload::cell_graph::CellGraph;
+use crate::core::workload::trace::Requests;
+use crate::devices::network::Network;
+use crate::devices::ready_list::ReadyList;
+use crate::devices::task_checks;
+
+/// Queues tasks on the streams of a device, and keeps the account of what is queued: states, streams and plans.
+pub struct Launcher<'d, D: Device> {
+    pub device: &'d mut D,
+    pub states: RequestStates,
+    pub streams: Streams,
+    /// Workers found to be lost while a task of another worker was queued, and why.
+    pub unwell: Vec<(WorkerId, String)>,
+    cells: Vec<CellTraits>,
+    plans: Plans,
+    /// The number of launches in this run.
+    launches: u64,
+    task: TaskMemory,
+}
+
+/// The working memory of the task that is being queued, kept between tasks.
+#[derive(Debug, Default)]
+struct TaskMemory {
+    batch: Gathering,
+    /// The states to copy after the launch, and their places on the host.
+    copies: Vec<(StateSlot, HostPlace)>,
+    /// The nodes of failed requests, which have no row.
+    dropped: Vec<NodeRef>,
+    /// The ready nodes of a task of whole requests.
+    list: ReadyList,
+    /// The nodes of one launch.
+    nodes: Vec<NodeRef>,
+    parts: Vec<Part>,
+    outcome: TaskOutcome,
+}
+
+impl TaskMemory {
+    /// Notes for a row that has reached its last node which state to copy, if it is kept, and whether the request ends.
+    fn note_last(&mut self, row: &GatheredNode, states: &RequestStates) {
+        self.copies.extend(states.kept_state(row));
+        if row.has_ended() {
+            self.outcome.ends.push(row.request);
+        }
+    }
+}
+
+impl<'d, D: Device> Launcher<'d, D> {
+    /// Prepares the device for a run. Fails if memory is short.
+    pub fn new(
+        device: &'d mut D,
+        network: Arc<Network>,
+        requests: &Requests,
+        workers: usize,
+        options: &Options,
+    ) -> Result<Launcher<'d, D>> {
+        // Plans that are not captured are more numerous: one for each length of an operator, or each number of steps.
+        let has_many_shapes = network.operators().is_some() || device.most_steps(1) > 0;
+        let room = options.room.unwrap_or(if has_many_shapes {
+            plans::ROOM_UNCAPTURED
+        } else {
+            plans::ROOM
+        });
+        let cells = cell_traits(&network);
+        let (kept, needs) = KeptOutputs::new(&options.keep, &requests.graphs, &network, &cells)?;
+        let pools = Pools::new(device.begin(workers, &needs).map_err(Error::failed)?);
+        let mut launcher = Launcher {
+            device,
+            states: RequestStates::new(Arc::clone(&requests.graphs), network, kept, pools),
+            streams: Streams::default(),
+            unwell: Vec::new(),
+            cells,
+            plans: Plans::new(room),
+            launches: 0,
+            task: TaskMemory::default(),
+        };
+        launcher.materialise(workers, options)?;
+        Ok(launcher)
+    }
+
+    /// Prepares the batches that the options name, on all streams of each worker. Operators of listed networks are
+    /// prepared for the largest number of tokens; fewer mostly run in the same kernels.
+    fn materialise(&mut self, workers: usize, options: &Options) -> Result<()> {
+        let mut batches: Vec<(CellId, u32)> = Vec::new();
+        for &(cell, largest) in &options.materialise {
+            for rows in 1..=largest {
+                if options.sizes.is_empty() || options.sizes.contains(&rows) {
+                    batches.push((cell, rows));
+                }
+            }
+        }
+        // The largest come first, so that memory is allocated once.
+        batches.sort_by_key(|(_, rows)| Reverse(*rows));
+        for worker in 0..workers as u16 {
+            for id in 0..options.streams.max(1) {
+                let stream = DeviceStream {
+                    worker: WorkerId(worker),
+                    id: StreamId(id),
+                };
+                for &(cell, rows) in &batches {
+                    let shape = self.usual_shape(stream, cell, rows, options.several_launches);
+                    self.plans
+                        .prepare_ahead(shape, self.device)
+                        .map_err(Error::failed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The shape that batches of this size usually have.
+    fn usual_shape(
+        &self,
+        stream: DeviceStream,
+        cell: CellId,
+        rows: u32,
+        several_launches: bool,
+    ) -> BatchShape {
+        let traits = self.cells[cell.index()];
+        let mut shape = BatchShape {
+            stream,
+            cell,
+            rows,
+            inputs: 0,
+            tokens: 0,
+            steps: 0,
+            signals: !several_launches,
+        };
+        if traits.counts_inputs {
+            // Nearly all nodes of binary trees have two children.
+            shape.inputs = plans::rounded(2 * rows, rows);
+        }
+        if traits.is_sized {
+            let listed = self.states.network.model().network();
+            shape.tokens = listed.and_then(|listed| listed.most_tokens).unwrap_or(0);
+        }
+        if several_launches {
+            let lengths = self.states.graphs.iter().map(CellGraph::nodes);
+            let longest = lengths.max().unwrap_or(0) as u32;
+            shape.steps = longest.min(self.device.most_steps(rows));
+        }
+        shape
+    }
+
+    /// Queues a task on a stream. If it can't be queued completely, its requests fail, and what is queued is signalled,
+    /// so that the task ends. Returns its outcome, and why its worker is lost, if the stream can't even signal.
+    pub fn submit(
+        &mut self,
+        id: StreamKey,
+        task: TaskId,
+        steps: &[Step],
+        members: &MemberList,
+    ) -> (TaskOutcome, Option<String>) {
+        self.task.outcome = self.streams.new_outcome();
+        let lost = match self.queue_task(id, steps, members) {
+            Ok(()) => None,
+            Err(fault) => self.break_off(id, task, members, &fault),
+        };
+        (std::mem::take(&mut self.task.outcome), lost)
+    }
+
+    /// Fails the requests of a task that could not be queued completely, and queues a signal after the queued part.
+    /// Returns why the worker is lost, if that is not possible.
+    fn break_off(
+        &mut self,
+        id: StreamKey,
+        task: TaskId,
+        members: &MemberList,
+        fault: &DeviceFault,
+    ) -> Option<String> {
+        let worker = self.streams.stream(id).worker;
+        for request in members.requests() {
+            self.states.fail(
+                request,
+                format!("task {task} on worker {worker} could not be queued: {fault}"),
+            );
+        }
+        self.streams.clear_rows(id);
+        self.task.copies.clear();
+        if fault.lost {
+            return Some(fault.reason.clone());
+        }
+        self.wait_for_uses(id)
+            .and_then(|()| self.copy_and_signal(id))
+            .err()
+            .map(|fault| fault.reason)
+    }
+
+    /// Drops the plans that were not prepared ahead. The others stay for the next run.
+    pub fn release_plans(&mut self) {
+        self.plans.release_met(self.device);
+    }
+
+    /// Queues a task on a stream. After a fault, part of it may be queued.
+    fn queue_task(
+        &mut self,
+        id: StreamKey,
+        steps: &[Step],
+        members: &MemberList,
+    ) -> Result<(), DeviceFault> {
+        self.task.copies.clear();
+        match (members, steps) {
+            (members, steps) if self.runs_sequences(members, steps) => {
+                self.queue_sequences(id, steps)?
+            }
+            (MemberList::Requests(requests), steps) => self.queue_whole(id, steps, requests)?,
+            (MemberList::Nodes(nodes), [step])
+                if step.times == 1 && nodes.len() <= step.batch as usize =>
+            {
+                self.task.nodes.clone_from(nodes);
+                let launched = self.queue_batch(id, self.size(id, step, true))?;
+                if launched {
+                    self.streams.count_signal(id);
+                }
+                // If all requests of the batch have failed, no launch signals.
+                if !launched || !self.task.copies.is_empty() {
+                    self.copy_and_signal(id)?;
+                }
+            }
+            (MemberList::Parts(list), steps) if task_checks::parts_fit(list, steps) => {
+                self.queue_parts(id, steps, list)?
+            }
+            (members, _) => {
+                members.requests().for_each(|request| {
+                    self.states
+                        .fail(request, task_checks::NOT_ONE_BATCH.to_string())
+                });
+                return Ok(());
+            }
+        }
+        self.streams.record(id, self.device)
+    }
+
+    /// The shape of a launch that a step asks for, without inputs. Its tokens are those to which the policy pads the batch.
+    fn size(&self, id: StreamKey, step: &Step, signals: bool) -> BatchShape {
+        BatchShape {
+            stream: self.streams.stream(id),
+            cell: step.cell,
+            rows: step.batch,
+            inputs: 0,
+            tokens: step.input,
+            steps: 0,
+            signals,
+        }
+    }
+
+    /// Queues parts of requests node by node. Rows of parts that have ended become padding.
+    fn queue_parts(
+        &mut self,
+        id: StreamKey,
+        steps: &[Step],
+        list: &[Part],
+    ) -> Result<(), DeviceFault> {
+        for place in 0..task_checks::longest_part(list) {
+            match task_checks::part_nodes(
+                list,
+                place,
+                steps,
+                &self.states.graphs,
+                &mut self.task.nodes,
+            ) {
+                Ok(step) => {
+                    self.queue_batch(id, self.size(id, &step, false))?;
+                    // The next node overwrites the slot that is copied.
+                    self.copy(id)?;
+                }
+                Err(reason) => self
+                    .task
+                    .nodes
+                    .iter()
+                    .for_each(|at| self.states.fail(at.request, reason.clone())),
+            }
+        }
+        self.copy_and_signal(id)
+    }
+
+    /// Queues one launch over the nodes in [`TaskMemory`]. Continues from the rows of the launch before if these nodes are
+    /// the next of all of them; gathers otherwise. Returns whether there was anything to launch.
+    fn queue_batch(&mut self, id: StreamKey, size: BatchShape) -> Result<bool, DeviceFault> {
+        self.launches += 1;
+        let launch = self.last_launch(id);
+        let rows = self.streams.rows(id, size.cell);
+        let shape = rows
+            .shape
+            .filter(|shape| shape.rows == size.rows && shape.signals == size.signals);
+        let nodes = &self.task.nodes;
+        let stay =
+            rows.continue_with(nodes) && nodes.iter().all(|at| self.states.is_next_of_chain(*at));
+        if let Some(plan) = shape
+            .filter(|_| stay)
+            .and_then(|shape| self.plans.find(shape))
+        {
+            rows.advance();
+            nodes
+                .iter()
+                .for_each(|at| self.states.advance(*at, &launch));
+            self.device.launch(plan)?;
+        } else {
+            self.take(id, size.cell, launch);
+            if self.task.batch.rows.is_empty() {
+                self.wait_for_uses(id)?;
+                return Ok(false);
+            }
+            self.gather_and_launch(id, size)?;
+        }
+        let Launcher {
+            states,
+            streams,
+            task,
+            ..
+        } = self;
+        for row in streams
+            .rows(id, size.cell)
+            .members
+            .iter()
+            .filter(|row| row.node == row.last)
+        {
+            task.note_last(row, states);
+        }
+        Ok(true)
+    }
+
+    /// The stamp of the launch that is queued now.
+    fn last_launch(&self, id: StreamKey) -> LaunchStamp {
+        let worker = self.streams.stream(id).worker;
+        LaunchStamp {
+            number: self.launches,
+            worker,
+            used: self.streams.next_use(id),
+        }
+    }
+
+    /// Makes a row for each of the nodes in [`TaskMemory`]. A node that can't run makes its request fail and has no row.
+    fn take(&mut self, id: StreamKey, cell: CellId, launch: LaunchStamp) {
+        let Launcher {
+            states,
+            streams,
+            task:
+                TaskMemory {
+                    batch,
+                    dropped,
+                    nodes,
+                    ..
+                },
+            ..
+        } = self;
+        let rows = streams.rows(id, cell);
+        rows.clear();
+        batch.begin(launch);
+        dropped.clear();
+        for &at in nodes.iter() {
+            match states.take(at, cell, batch) {
+                Ok(member) => rows.members.push(member),
+                Err(reason) => {
+                    if let Some(reason) = reason {
+                        states.fail(at.request, reason);
+                    }
+                    dropped.push(at);
+                }
+            }
+        }
+    }
+
+    /// Makes the stream wait for the earlier uses of the batch's slots, even if there is nothing to launch: when a slot is
+    /// returned, the stream's signal stands for all of its uses.
+    fn wait_for_uses(&mut self, id: StreamKey) -> Result<(), DeviceFault> {
+        while let Some(&used) = self.task.batch.waits.last() {
+            if let Err(fault) = self.streams.wait_for(id, used, self.device) {
+                // Work that a lost worker had finished stays valid; requests that need the rest fail when it is written off.
+                let other = self.streams.stream(used.stream).worker;
+                self.blame(other, id, fault)?;
+            }
+            self.task.batch.waits.pop();
+        }
+        Ok(())
+    }
+
+    /// Checks whether a fault of a stream was caused by the loss of another worker. If so, notes that loss and clears the
+    /// stream's own worker.
+    fn blame(
+        &mut self,
+        other: WorkerId,
+        id: StreamKey,
+        fault: DeviceFault,
+    ) -> Result<(), DeviceFault> {
+        if other == self.streams.stream(id).worker {
+            return Err(fault);
+        }
+        let Err(lost) = self.device.health(other) else {
+            return Err(fault);
+        };
+        self.streams.read_signals(&*self.device);
+        self.unwell.push((other, lost.reason));
+        Ok(())
+    }
+
+    /// Queues the gather of the rows that were [taken](Launcher::take), and a launch over them.
+    fn gather_and_launch(&mut self, id: StreamKey, size: BatchShape) -> Result<(), DeviceFault> {
+        self.wait_for_uses(id)?;
+        let Launcher {
+            device,
+            cells,
+            streams,
+            plans,
+            task: TaskMemory { batch, .. },
+            ..
+        } = self;
+        let traits = cells[size.cell.index()];
+        let inputs = if traits.counts_inputs {
+            plans::rounded(batch.inputs.len() as u32, size.rows)
+        } else {
+            0
+        };
+        let tokens = if traits.is_sized {
+            let tokens = batch.rows.iter().map(|row| row.tokens);
+            tokens.fold(size.tokens.max(1), u32::max)
+        } else {
+            0
+        };
+        let shape = BatchShape {
+            inputs,
+            tokens,
+            ..size
+        };
+        streams.rows(id, size.cell).shape = Some(shape);
+        let plan = plans.get(shape, *device)?;
+        for place in 0..self.task.batch.migrations.len() {
+            let Migration { request, from, to } = self.task.batch.migrations[place];
+            self.task.outcome.migrated.push((from.0, request));
+            if let Err(fault) = self.device.copy_peer(from, (size.stream, to)) {
+                self.blame(from.0, id, fault)?;
+            }
+        }
+        let batch = &mut self.task.batch;
+        self.device.gather(
+            plan,
+            &DeviceBatch {
+                rows: &batch.rows,
+                inputs: &batch.inputs,
+            },
+        )?;
+        self.device.launch(plan)?;
+        self.states.vacate(batch);
+        Ok(())
+    }
+
+    /// Queues the copies of the noted states to the host.
+    fn copy(&mut self, id: StreamKey) -> Result<(), DeviceFault> {
+        let stream = self.streams.stream(id);
+        self.task
+            .copies
+            .drain(..)
+            .try_for_each(|(slot, place)| self.device.copy_to_host(stream, slot, place))
+    }
+
+    /// Queues the copies of the noted states, and a signal after them.
+    fn copy_and_signal(&mut self, id: StreamKey) -> Result<(), DeviceFault> {
+        self.copy(id)?;
+        self.device.signal(self.streams.stream(id))?;
+        self.streams.count_signal(id);
+        Ok(())
+    }
+
+    /// Queues all nodes of whole requests, with one signal at the end. Requests whose nodes the steps do not cover fail.
+    fn queue_whole(
+        &mut self,
+        id: StreamKey,
+        steps: &[Step],
+        requests: &[RequestId],
+    ) -> Result<(), DeviceFault> {
+        self.streams.clear_rows(id);
+        self.task.list.begin(requests, &self.states.graphs);
+        let cells = self.cells.len();
+        for step in steps
+            .iter()
+            .filter(|step| step.batch > 0 && step.cell.index() < cells)
+        {
+            for _ in 0..step.times {
+                self.queue_step(id, step)?;
+            }
+        }
+        for cell in 0..self.cells.len() as u16 {
+            self.dismiss(id, CellId(cell));
+        }
+        requests
+            .iter()
+            .for_each(|request| self.states.expect_done(*request));
+        self.streams.clear_rows(id);
+        self.copy_and_signal(id)
+    }
+
+    /// Queues one run of a step. Rows stay in place as long as no node is ready to join them; ended rows stay as padding
+    /// while the step keeps its size.
+    fn queue_step(&mut self, id: StreamKey, step: &Step) -> Result<(), DeviceFault> {
+        let size = self.size(id, step, false);
+        let rows = self.streams.rows(id, size.cell);
+        let stay = rows
+            .shape
+            .filter(|shape| shape.rows == size.rows && self.task.list.is_empty(size.cell));
+        if let Some(plan) = stay.and_then(|shape| self.plans.find(shape)) {
+            rows.advance();
+            self.task.dropped.clear();
+            self.device.launch(plan)?;
+        } else {
+            self.dismiss(id, size.cell);
+            self.task.nodes.clear();
+            self.task
+                .list
+                .take(size.cell, size.rows as usize, &mut self.task.nodes);
+            self.launches += 1;
+            self.take(id, size.cell, self.last_launch(id));
+            self.gather_and_launch(id, size)?;
+        }
+        self.drop_ended(id, size.cell);
+        // The next operator of a listed network overwrites the slot that is copied.
+        self.copy(id)
+    }
+
+    /// Turns the rows that have reached their last node into padding, and makes their successors ready.
+    fn drop_ended(&mut self, id: StreamKey, cell: CellId) {
+        let launch = self.last_launch(id);
+        let Launcher {
+            states,
+            streams,
+            task,
+            ..
+        } = self;
+        streams.rows(id, cell).members.retain(|row| {
+            if row.node == row.last {
+                states.advance(row.at(), &launch);
+                task.note_last(row, states);
+                task.list.note_run(row.at(), &states.graphs);
+            }
+            row.node < row.last
+        });
+        // A node without a row delays no other: its successors have no row either.
+        let TaskMemory { dropped, list, .. } = task;
+        for at in dropped.drain(..) {
+            list.note_run(at, &states.graphs);
+        }
+    }
+
+    /// Dissolves the rows of a cell type, and makes their successors ready.
+    fn dismiss(&mut self, id: StreamKey, cell: CellId) {
+        let launch = self.last_launch(id);
+        let Launcher {
+            states,
+            streams,
+            task,
+            ..
+        } = self;
+        let rows = streams.rows(id, cell);
+        for row in &rows.members {
+            states.advance(row.at(), &launch);
+            task.list.note_run(row.at(), &states.graphs);
+        }
+        rows.clear();
+    }
+
+    /// Whether a task runs in persistent kernels: the device has them, the task consists of whole requests or parts, and
+    /// its steps cover them in order. Leaves its parts in [`TaskMemory`].
+    fn runs_sequences(&mut self, members: &MemberList, steps: &[Step]) -> bool {
+        let graphs = &self.states.graphs;
+        let parts = &mut self.task.parts;
+        parts.clear();
+        match members {
+            MemberList::Nodes(_) | MemberList::Operators(..) => return false,
+            _ if self.device.most_steps(1) == 0 => return false,
+            MemberList::Parts(list) => parts.extend_from_slice(list),
+            MemberList::Requests(requests) => parts.extend(requests.iter().map(|request| {
+                let to = NodeId(graphs[request.index()].nodes() as u32);
+                Part {
+                    request: *request,
+                    from: NodeId(0),
+                    to,
+                }
+            })),
+        }
+        let Some(&Step { cell, .. }) = steps.first() else {
+            return false;
+        };
+        let mut from = 0;
+        for step in steps {
+            let rows = parts
+                .iter()
+                .filter(|part| from < task_checks::part_length(part))
+                .count();
+            if step.cell != cell || rows > step.batch as usize {
+                return false;
+            }
+            from += step.times as usize;
+        }
+        // Whole requests may be padded; a task of parts has exactly the steps of the longest.
+        let longest = task_checks::longest_part(parts);
+        let covered = if let MemberList::Parts(_) = members {
+            longest == from
+        } else {
+            longest <= from
+        };
+        covered && parts.iter().all(|part| is_of_one_chain(part, cell, graphs))
+    }
+
+    /// Queues the parts that [`Launcher::runs_sequences`] has left: each step (that is, a number of runs of the cell) is one
+    /// launch over the chains that are still in it, or several if it has too many runs for one.
+    fn queue_sequences(&mut self, id: StreamKey, steps: &[Step]) -> Result<(), DeviceFault> {
+        let mut from = 0;
+        for step in steps {
+            let end = from + step.times;
+            while from < end {
+                let run = self.device.most_steps(step.batch).clamp(1, end - from);
+                self.queue_sequence(
+                    id,
+                    BatchShape {
+                        steps: run,
+                        ..self.size(id, step, false)
+                    },
+                    from,
+                )?;
+                from += run;
+            }
+        }
+        self.streams.clear_rows(id);
+        self.copy_and_signal(id)
+    }
+
+    /// Queues one launch: of each part the next `size.steps` nodes from place `from` on.
+    fn queue_sequence(
+        &mut self,
+        id: StreamKey,
+        size: BatchShape,
+        from: u32,
+    ) -> Result<(), DeviceFault> {
+        let TaskMemory { nodes, parts, .. } = &mut self.task;
+        let left = parts
+            .iter()
+            .filter(|part| (from as usize) < task_checks::part_length(part));
+        nodes.clear();
+        nodes.extend(left.map(|part| NodeRef {
+            request: part.request,
+            node: NodeId(part.from.0 + from),
+        }));
+        self.launches += 1;
+        let launch = self.last_launch(id);
+        self.take(id, size.cell, launch);
+        let TaskMemory {
+            batch: Gathering { rows, .. },
+            parts,
+            ..
+        } = &mut self.task;
+        if rows.is_empty() {
+            return self.wait_for_uses(id);
+        }
+        // Rows are in the order of the parts, without those whose requests have failed.
+        let mut of_rows = parts.iter();
+        for row in rows {
+            let part = of_rows
+                .find(|part| part.request == row.request)
+                .expect("each row belongs to a part");
+            row.last = part.to.0.min(row.node + size.steps) - 1;
+        }
+        self.gather_and_launch(id, size)?;
+        let Launcher {
+            states,
+            streams,
+            task,
+            ..
+        } = self;
+        for (place, row) in streams.rows(id, size.cell).members.iter_mut().enumerate() {
+            row.node = task.batch.rows[place].last;
+            states.advance(row.at(), &launch);
+            if row.node == row.last {
+                task.note_last(row, states);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the nodes of a part follow each other in one chain of this cell.
+fn is_of_one_chain(part: &Part, cell: CellId, graphs: &[CellGraph]) -> bool {
+    let place = task_checks::find_node(&graphs[part.request.index()], part.from);
+    place.is_some_and(|(found, place)| found == cell && part.to.0 <= place.run_end.0 + 1)
+}
