@@ -122,7 +122,7 @@ impl Settings for Jit {
     }
 }
 
-/// Lists of one operator for each cell type, which stands for the whole cell.
+/// Lists of one operator for each cell type. The operator takes the place of the whole cell.
 fn whole_cells(cells: usize) -> Vec<OperatorList> {
     let mut lists = Vec::new();
     for cell in 0..cells as u16 {

@@ -173,7 +173,7 @@ pub mod time_with_unit {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
-        super::time_or(None, deserializer).map(|time| time.expect("no word stands for a time"))
+        super::time_or(None, deserializer).map(|time| time.expect("only a word gives no time"))
     }
 }
 

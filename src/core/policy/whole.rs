@@ -270,7 +270,7 @@ impl PaddedBatch {
     }
 }
 
-/// For this number of equal requests, from the lowest depth up; neighbours of one cell type are one step.
+/// The steps of this number of equal requests, from the lowest depth up. Neighbours of one cell type are one step.
 pub fn one_by_one(graph: &CellGraph, batch: u32) -> Vec<Step> {
     match graph {
         CellGraph::Chains(runs) => runs.iter().map(|run| step_of_run(run, batch)).collect(),

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::batch::{CellBatch, CellWork, MemberSet};
-use super::requests::{EndedChain, Released, RequestKey, RequestState, RequestStates};
+use super::requests::{EndedChain, LiveRequests, Released, RequestKey, RequestState};
 use crate::base::units::{NodeId, RequestId, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
 use crate::core::task::Part;
@@ -285,7 +285,7 @@ impl ChainQueue {
         self.held[worker.index()].insert(set).members
     }
 
-    pub fn work(&self, worker: WorkerId, size: u32, requests: &RequestStates) -> CellWork {
+    pub fn work(&self, worker: WorkerId, size: u32, requests: &LiveRequests) -> CellWork {
         if !self.sized && self.chunk == 1 {
             return CellWork::one_step(size);
         }
@@ -309,7 +309,7 @@ impl ChainQueue {
     pub fn visit_members(
         &self,
         worker: WorkerId,
-        requests: &RequestStates,
+        requests: &LiveRequests,
         visit: &mut dyn FnMut(Part),
     ) {
         let mut chains: Vec<(&RunningChain, u32)> = self.set(worker).iter().collect();
@@ -330,7 +330,7 @@ impl ChainQueue {
         &mut self,
         completed: &Completed<'_>,
         batch: &CellBatch,
-        requests: &mut RequestStates,
+        requests: &mut LiveRequests,
         outcomes: &mut Outcomes,
     ) {
         let held = &mut self.held[completed.worker.index()];

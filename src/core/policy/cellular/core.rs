@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::Cellular;
 use super::batch::{CellBatch, MemberSet};
 use super::queue::ReadyQueue;
-use super::requests::RequestStates;
+use super::requests::LiveRequests;
 use super::rule::{CellView, Choice, SelectionRule};
 use crate::core::policy::prelude::*;
 use crate::core::workload::model::CellType;
@@ -16,7 +16,7 @@ pub struct Core<R> {
     pub(super) rule: R,
     pub(super) settings: Cellular,
     lookahead: usize,
-    pub(super) requests: RequestStates,
+    pub(super) requests: LiveRequests,
     pub(super) types: Vec<TypeState>,
     /// The places of the types by descending priority, then by name.
     pub(super) by_priority: Vec<usize>,
@@ -80,7 +80,7 @@ impl<R> Core<R> {
             rule,
             settings: settings.clone(),
             lookahead: lookahead as usize,
-            requests: RequestStates::default(),
+            requests: LiveRequests::default(),
             types,
             by_priority,
             last_members: vec![None; setup.workers],
@@ -149,7 +149,7 @@ pub fn largest_of_device(cell: &CellType) -> u32 {
 }
 
 impl TypeState {
-    pub fn view<'a>(&'a self, requests: &'a RequestStates, worker: WorkerId) -> CellView<'a> {
+    pub fn view<'a>(&'a self, requests: &'a LiveRequests, worker: WorkerId) -> CellView<'a> {
         CellView {
             cell: self.cell,
             name: &self.name,

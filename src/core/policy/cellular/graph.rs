@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::batch::{CellBatch, MemberSet, SubgraphShare};
-use super::requests::{Released, RequestKey, RequestStates};
+use super::requests::{LiveRequests, Released, RequestKey};
 use crate::base::units::{NodeId, RequestId, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
 use crate::core::task::Part;
@@ -195,7 +195,7 @@ impl GraphQueue {
     pub fn visit_members(
         &self,
         batch: &CellBatch,
-        requests: &RequestStates,
+        requests: &LiveRequests,
         visit: &mut dyn FnMut(Part),
     ) {
         for share in &batch.shares {
@@ -210,7 +210,7 @@ impl GraphQueue {
         }
     }
 
-    pub fn advance(&mut self, worker: WorkerId, batch: &CellBatch, requests: &mut RequestStates) {
+    pub fn advance(&mut self, worker: WorkerId, batch: &CellBatch, requests: &mut LiveRequests) {
         for share in &batch.shares {
             self.make_ready(
                 worker,
@@ -225,7 +225,7 @@ impl GraphQueue {
         &mut self,
         completed: &Completed<'_>,
         batch: &CellBatch,
-        requests: &mut RequestStates,
+        requests: &mut LiveRequests,
         outcomes: &mut Outcomes,
     ) {
         for share in &batch.shares {

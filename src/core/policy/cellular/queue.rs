@@ -4,7 +4,7 @@ use self::ReadyQueue::{Chains, Graphs};
 use super::batch::{CellBatch, CellWork, MemberSet};
 use super::chain::ChainQueue;
 use super::graph::GraphQueue;
-use super::requests::{Released, RequestKey, RequestStates};
+use super::requests::{LiveRequests, Released, RequestKey};
 use crate::base::units::WorkerId;
 use crate::core::policy::{Completed, Outcomes};
 use crate::core::task::Part;
@@ -78,7 +78,7 @@ impl ReadyQueue {
 
     /// The work of the task that was taken, whose batch size is `size`.
     #[inline]
-    pub fn work(&self, worker: WorkerId, size: u32, requests: &RequestStates) -> CellWork {
+    pub fn work(&self, worker: WorkerId, size: u32, requests: &LiveRequests) -> CellWork {
         match self {
             Chains(queue) => queue.work(worker, size, requests),
             Graphs(_) => CellWork::one_step(size),
@@ -90,7 +90,7 @@ impl ReadyQueue {
         &self,
         worker: WorkerId,
         batch: &CellBatch,
-        requests: &RequestStates,
+        requests: &LiveRequests,
         visit: &mut dyn FnMut(Part),
     ) {
         match self {
@@ -105,7 +105,7 @@ impl ReadyQueue {
         &mut self,
         worker: WorkerId,
         batch: &mut CellBatch,
-        requests: &mut RequestStates,
+        requests: &mut LiveRequests,
     ) {
         match self {
             Chains(queue) => queue.advance(worker, batch),
@@ -119,7 +119,7 @@ impl ReadyQueue {
         &mut self,
         completed: &Completed<'_>,
         batch: &CellBatch,
-        requests: &mut RequestStates,
+        requests: &mut LiveRequests,
         outcomes: &mut Outcomes,
     ) {
         match self {

@@ -91,7 +91,7 @@ pub struct Released<'a> {
 
 /// The states of all requests in the system.
 #[derive(Default)]
-pub struct RequestStates {
+pub struct LiveRequests {
     states: Vec<RequestState>,
     vacant: Vec<RequestKey>,
     /// The subgraphs that have become free: the position in the completed task, the subgraph, the request.
@@ -100,7 +100,7 @@ pub struct RequestStates {
     last_release: u64,
 }
 
-impl Index<RequestKey> for RequestStates {
+impl Index<RequestKey> for LiveRequests {
     type Output = RequestState;
 
     fn index(&self, key: RequestKey) -> &RequestState {
@@ -159,7 +159,7 @@ impl RequestState {
     }
 }
 
-impl RequestStates {
+impl LiveRequests {
     pub fn arrive(&mut self, request: &Request<'_>) {
         let key = self.vacant.pop().unwrap_or(self.states.len() as RequestKey);
         if key as usize == self.states.len() {

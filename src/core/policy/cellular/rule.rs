@@ -1,7 +1,7 @@
 //! The rule that chooses the next cell type, and its view of the queues.
 
 use super::queue::ReadyQueue;
-use super::requests::RequestStates;
+use super::requests::LiveRequests;
 use crate::base::units::{CellId, Nanos, WorkerId};
 
 /// Chooses a worker's next cell type (Algorithm 1, lines 4 to 10). The inner loop calls it, so it should not allocate.
@@ -23,7 +23,7 @@ pub struct CellView<'a> {
     pub priority: i32,
     pub max_batch: usize,
     pub(super) queue: &'a ReadyQueue,
-    pub(super) requests: &'a RequestStates,
+    pub(super) requests: &'a LiveRequests,
     pub(super) worker: WorkerId,
 }
 
