@@ -11,7 +11,7 @@ use std::env;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use batchlab::network::{CellBatch, Network, Scratch, Spec};
+use batchlab::network::{BatchInputs, Network, Scratch, Spec};
 use batchlab::units::CellId;
 use batchlab::workload::model::Model;
 use rayon::ThreadPoolBuilder;
@@ -121,7 +121,7 @@ impl Bench {
         let ends: Vec<u32> = (1..=batch as u32).collect();
         let (mut out, mut scratch) = (vec![f32::NAN; states.len()], Scratch::default());
         let at: Vec<_> = ends.iter().map(|end| end - 1..*end).collect();
-        let rows = CellBatch {
+        let rows = BatchInputs {
             rows: batch,
             tokens: &tokens,
             token_ends: &ends,

@@ -14,7 +14,7 @@ use crate::lab::scenario::{PolicyEntry, Quantile, Scenario, named};
 use crate::lab::search::objective::{Objective, ObjectiveTime};
 use crate::lab::search::rate::{Knee, RateSearch};
 use crate::lab::search::workers::{WorkerCount, WorkerSearch};
-use crate::lab::search::{Answer, Search};
+use crate::lab::search::{Finding, Search};
 
 /// A scenario and its objective.
 #[derive(clap::Args, Clone, Debug)]

@@ -10,7 +10,7 @@ use crate::lab::explain::request::RequestExplanation;
 use crate::lab::explain::task::TaskExplanation;
 use crate::lab::explain::{ExplainedSubject, RepeatedRun, SubjectKind};
 use crate::lab::run::executor::Executors;
-use crate::lab::validate::results::{Point, Results};
+use crate::lab::validate::results::{RecordedPoint, Results};
 
 /// Explain a request's life or a task's reasons
 ///
@@ -53,7 +53,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     }
 }
 
-fn only<'r>(args: &Args, results: &'r Results) -> Result<&'r Point> {
+fn only<'r>(args: &Args, results: &'r Results) -> Result<&'r RecordedPoint> {
     match results.points.as_slice() {
         [point] => Ok(point),
         [] => Err(Error::at(&args.results, "holds the results of no point")),

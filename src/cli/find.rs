@@ -29,7 +29,7 @@ pub struct KneeArgs {
     #[command(flatten)]
     asked: ObjectiveArgs,
 
-    /// As a fraction of the rate: half the width of the interval, and the smallest overload that a run must show
+    /// Half the width of the interval, and the smallest overload that a run must show, as a fraction of the rate
     #[arg(long, default_value_t = 0.005, value_parser = number_in(0.0001..=0.5))]
     tolerance: f64,
 

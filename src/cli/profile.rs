@@ -19,7 +19,7 @@ use crate::devices::cuda::gpu::floors::{self, Floors};
 use crate::devices::network::Spec;
 use crate::lab::profile::{self, ProfileSettings, ProfileTarget, Session};
 use crate::lab::run::executor::{Executor, Executors};
-use crate::lab::run::standard::Cuda;
+use crate::lab::run::standard::CudaExecutor;
 use crate::lab::scenario::{Scenario, named as known};
 
 const REPEATS: u32 = 5;
@@ -346,7 +346,7 @@ pub fn write(session: &mut Session, output: Option<&Path>, quiet: bool) -> Resul
 }
 
 fn floors(args: &Args) -> Result<()> {
-    if args.backend != Cuda.name() {
+    if args.backend != CudaExecutor.name() {
         return Err(Error::input(
             "--floors: only GPUs have them; add --backend cuda",
         ));

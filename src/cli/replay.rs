@@ -21,7 +21,7 @@ use crate::lab::scenario::{Input, Scenario};
 use crate::lab::validate::ledger::{Ledger, Term, replay_with_ledger};
 use crate::lab::validate::recording::Recording;
 use crate::lab::validate::replay::Replay;
-use crate::lab::validate::results::{Point, Results};
+use crate::lab::validate::results::{RecordedPoint, Results};
 
 /// Replay recorded runs and check that they result in the same decisions
 ///
@@ -57,7 +57,7 @@ struct Row {
 /// A difference is an error, after all results have been printed.
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let results = Results::open(&args.results, registry)?;
-    let recorded: Vec<&Point> = results
+    let recorded: Vec<&RecordedPoint> = results
         .points
         .iter()
         .filter(|point| Recording::is_in(&point.folder))
@@ -78,7 +78,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         .filter(|_| args.ledger)
         .map(|scenario| simulated(args, scenario));
     let devices = devices.collect::<Result<Vec<_>>>()?;
-    let row = |point: &&Point| {
+    let row = |point: &&RecordedPoint| {
         let model = devices
             .get(point.variant)
             .and_then(|device| device.costs(point.run.policy));

@@ -15,7 +15,7 @@ use crate::lab::figures::{self, ScenarioFigures};
 use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::{summary, table};
 use crate::lab::run::executor::{Executors, SelectedBackend, Verify};
-use crate::lab::run::verify::{Largest, Verified};
+use crate::lab::run::verify::{LargestError, Verified};
 use crate::lab::run::{self, RunOptions, RunReport, Sweep};
 use crate::lab::scenario::Scenario;
 
@@ -350,7 +350,7 @@ fn note_verified(common: &Common, scenario: &Scenario, verified: &Verified) {
         None => common.note(format!(
             "verified: {requests} requests have the same bits as when run alone"
         )),
-        Some(Largest {
+        Some(LargestError {
             error,
             of_tolerated,
         }) => common.note(format!(

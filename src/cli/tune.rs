@@ -18,7 +18,7 @@ use crate::lab::results::table::aligned;
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::{RunOptions, run_sweep};
 use crate::lab::scenario::{PolicyEntry, Scenario};
-use crate::lab::search::Answer;
+use crate::lab::search::Finding;
 use crate::lab::search::control::{self, Optimum};
 use crate::lab::search::objective::{Effort, first_rate};
 use crate::lab::search::rate::RateSearch;
@@ -49,8 +49,8 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["over", "rate"])]
     optimal: bool,
 
-    /// With --optimal: what a worker that is always busy is worth, as latency; the mean latency plus this weight times the busy
-    /// share is minimized
+    /// What a worker that is always busy is worth, as latency: --optimal minimizes the mean latency plus this weight times
+    /// the busy share
     #[arg(long, value_name = "TIME", default_value = "0ms", requires = "optimal", value_parser = Nanos::parse)]
     busy_weight: Nanos,
 
@@ -340,7 +340,7 @@ impl Args {
     }
 
     /// Runs the best settings at shares of the best one's load, with a picture.
-    fn run_finalists<A: Answer>(&self, tried: &[TriedSetting<A>], out: PathBuf) -> Result<()> {
+    fn run_finalists<A: Finding>(&self, tried: &[TriedSetting<A>], out: PathBuf) -> Result<()> {
         let best = tried[0].answer.expected_rate().map(|rate| rate.0);
         let most = self.rate.or(best).unwrap_or_default();
         let rates = SHARES.map(|share| Rate(share * most));
@@ -368,7 +368,7 @@ impl Args {
         Ok(())
     }
 
-    fn scenario_of_picture<A: Answer>(
+    fn scenario_of_picture<A: Finding>(
         &self,
         setting: &TriedSetting<A>,
         rates: &[Rate],

@@ -14,7 +14,7 @@ use crate::lab::figures::{self, ScenarioFigures};
 use crate::lab::plot::{self, FigureKind, PlotInputs, WrittenFigure};
 use crate::lab::run::executor::{SelectedBackend, Verify};
 use crate::lab::run::shard::PlannedPoint;
-use crate::lab::run::standard::Cpu;
+use crate::lab::run::standard::CpuExecutor;
 use crate::lab::run::{self, RunOptions, RunReport};
 use crate::lab::scenario::Scenario;
 
@@ -166,7 +166,7 @@ impl Reproduction for Measurement {
             return Ok(ExhibitResult::Missing);
         };
         let options = RunOptions {
-            backend: SelectedBackend::Real(&Cpu, Verify::Sample),
+            backend: SelectedBackend::Real(&CpuExecutor, Verify::Sample),
             resume: false,
             ..run.options(workspace)
         };

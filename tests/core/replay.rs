@@ -11,7 +11,7 @@ use batchlab::scenario::costs;
 use batchlab::units::{CellId, RequestId};
 use batchlab::validate::ledger::{self, Ledger, Term};
 use batchlab::validate::replay::Replay;
-use batchlab::validate::results::{Point, Results};
+use batchlab::validate::results::{RecordedPoint, Results};
 use tempfile::TempDir;
 
 const COSTS: &str = "cell,batch,ns\nlstm,1,1000000\nlstm,8,1500000\nencoder,1,900000\nencoder,8,1300000\n\
@@ -63,7 +63,7 @@ fn replayed(results: &Path) -> Vec<Replay> {
     } = Results::open(results, &Registry::standard()).unwrap();
     let scenario = &scenarios[0];
     let inputs = RunInputs::new(scenario).unwrap();
-    let one = |point: Point| ledger::replay_with_ledger(&inputs, &point, None).unwrap().0;
+    let one = |point: RecordedPoint| ledger::replay_with_ledger(&inputs, &point, None).unwrap().0;
     points.into_iter().map(one).collect()
 }
 
@@ -316,7 +316,7 @@ fn ledgers(results: &Path) -> Vec<Ledger> {
     } = Results::open(results, &Registry::standard()).unwrap();
     let scenario = &scenarios[0];
     let inputs = RunInputs::new(scenario).unwrap();
-    let one = |point: Point| {
+    let one = |point: RecordedPoint| {
         let entry = &scenario.policies[point.run.policy];
         let table = CostTable::read(entry.costs.file().unwrap()).unwrap();
         let model =

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use batchlab::backend::Output;
 use batchlab::cost::grnn;
 use batchlab::cuda::device::{
-    BatchRow, BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, HostPlace, MemoryNeeds,
+    BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, GatherRow, HostPlace, MemoryNeeds,
     PlanId, StateSlot,
 };
 use batchlab::cuda::gpu::Gpus;
@@ -108,8 +108,8 @@ pub fn needs() -> MemoryNeeds {
 }
 
 /// A row of one node.
-pub fn row(request: u32, node: u32, last: u32, inputs_end: u32) -> BatchRow {
-    BatchRow {
+pub fn row(request: u32, node: u32, last: u32, inputs_end: u32) -> GatherRow {
+    GatherRow {
         request: RequestId(request.into()),
         node,
         last,
@@ -208,7 +208,7 @@ impl Bench {
             .expect("a plan")
     }
 
-    pub fn gather(&mut self, plan: PlanId, rows: &[BatchRow], inputs: &[u32]) {
+    pub fn gather(&mut self, plan: PlanId, rows: &[GatherRow], inputs: &[u32]) {
         let inputs: Vec<StateSlot> = inputs.iter().map(|slot| StateSlot(*slot)).collect();
         self.gpus
             .gather(

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use batchlab::cuda::device::{BatchRow, Device, HostPlace, StateSlot};
+use batchlab::cuda::device::{Device, GatherRow, HostPlace, StateSlot};
 use batchlab::network::Spec;
 use batchlab::precision::Precision;
 use batchlab::units::{CellId, NodeId, RequestId};
@@ -83,9 +83,9 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], precision: Precision) {
         };
         let plan = bench.plan_of(STREAM, cell, tokens.len() as u32 + 1, padded, true);
         let node = node as u32;
-        let rows: Vec<BatchRow> = (0..)
+        let rows: Vec<GatherRow> = (0..)
             .zip(tokens)
-            .map(|(request, tokens)| BatchRow {
+            .map(|(request, tokens)| GatherRow {
                 request: RequestId(request.into()),
                 node,
                 last: node,
@@ -189,8 +189,8 @@ fn runs_as_the_cpu_in_part(text: &str) {
     let count = 3;
     for (node, operator) in (0..).zip(network.operators()) {
         let plan = bench.plan_of(STREAM, operator.cell.0, count, 0, true);
-        let rows: Vec<BatchRow> = (0..count)
-            .map(|request| BatchRow {
+        let rows: Vec<GatherRow> = (0..count)
+            .map(|request| GatherRow {
                 request: RequestId(request.into()),
                 node,
                 last: node,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use batchlab::cuda::device::Device;
 use batchlab::precision::Precision;
 use batchlab::units::CellId;
-use batchlab::workload::cell_graph::{CellGraph, Graph, Run};
+use batchlab::workload::cell_graph::{CellGraph, CellRun, Graph};
 use batchlab::workload::model::Model;
 
 use crate::bench::{Bench, STREAM, inside, row};
@@ -74,7 +74,7 @@ fn translations(precision: Precision) {
     bench.gpus.signal(STREAM).unwrap();
     bench.wait(STREAM, 6).unwrap();
     for (request, (source, target)) in (0..).zip(sizes) {
-        let run = |cell, length| Run {
+        let run = |cell, length| CellRun {
             cell: CellId(cell),
             length,
             input: 0,

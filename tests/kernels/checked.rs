@@ -1,6 +1,6 @@
 //! Gathers and steps, with a look at all that they may have written.
 
-use batchlab::network::{CellBatch, Scratch};
+use batchlab::network::{BatchInputs, Scratch};
 use batchlab::units::RequestId;
 
 use super::device::{Device, NOWHERE, Row, Station};
@@ -317,7 +317,7 @@ fn of_cpu(device: &Device, station: &Station, live: &[usize]) -> Option<Vec<f32>
             .for_each(|slot| states.extend_from_slice(device.state(*slot)));
         states_at.push(begin..(states.len() / device.network.state()) as u32);
     }
-    let batch = CellBatch {
+    let batch = BatchInputs {
         rows: live.len(),
         tokens: &tokens,
         token_ends: &(1..=live.len() as u32).collect::<Vec<u32>>(),

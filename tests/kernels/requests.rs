@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use batchlab::network::Spec;
 use batchlab::units::{CellId, RequestId};
-use batchlab::workload::cell_graph::{CellGraph, Graph, Run};
+use batchlab::workload::cell_graph::{CellGraph, CellRun, Graph};
 use batchlab::workload::model::{Model, Unfolder};
 use batchlab::workload::random::{self, RandomSequence};
 use batchlab::workload::shape::{Shape, Tree};
@@ -49,7 +49,7 @@ fn draw(model: &Model, rng: &mut RandomSequence) -> Shape {
 }
 
 /// Chains of all requests, run of cells by run of cells: a request's state is in the slot of its number.
-fn chains(device: &mut Device, model: &Model, graphs: &[&[Run]]) {
+fn chains(device: &mut Device, model: &Model, graphs: &[&[CellRun]]) {
     for run in 0..graphs[0].len() {
         let mut inputs = Vec::new();
         let mut rows = Vec::new();
@@ -160,7 +160,7 @@ fn whole_requests_have_the_results_of_runs_by_themselves() {
             return;
         };
 
-        let runs: Vec<&[Run]> = graphs
+        let runs: Vec<&[CellRun]> = graphs
             .iter()
             .filter_map(|graph| graph_runs(graph))
             .collect();
@@ -196,7 +196,7 @@ fn whole_requests_have_the_results_of_runs_by_themselves() {
     }
 }
 
-fn graph_runs(graph: &CellGraph) -> Option<&[Run]> {
+fn graph_runs(graph: &CellGraph) -> Option<&[CellRun]> {
     match graph {
         CellGraph::Chains(runs) => Some(runs),
         CellGraph::Graph(_) => None,

@@ -3,6 +3,7 @@
 
 mod circles;
 mod documents;
+mod names;
 mod rooms;
 mod source;
 mod wording;

@@ -1,7 +1,7 @@
 //! Wording: phrases that have a plainer form.
 
 use crate::documents::documents;
-use crate::source::{files, report};
+use crate::source::{files, is_test, report};
 
 /// Phrases that have a plainer form.
 const BANNED: &[(&str, &str)] = &[
@@ -56,4 +56,31 @@ fn the_wording_is_plain() {
         }
     }
     report("the wording is plain", &broken);
+}
+
+/// Words with which no doc comment begins: what follows them is not a sentence, and not a noun phrase that a reader
+/// understands where an editor shows it alone.
+const FRAGMENTS: [&str; 6] = ["Of", "Those", "By", "As", "In", "With"];
+
+#[test]
+fn a_doc_comment_begins_with_its_subject() {
+    let mut broken = Vec::new();
+    for file in files(&["src"], &["rs"]) {
+        if is_test(&file.path) {
+            continue;
+        }
+        let mut before = "";
+        for (number, line) in (1..).zip(file.text.lines()) {
+            let line = line.trim_start();
+            let comment = line.strip_prefix("///").or(line.strip_prefix("//!"));
+            if let Some(comment) = comment.filter(|_| !before.starts_with("//")) {
+                let first = comment.split_whitespace().next().unwrap_or("");
+                if FRAGMENTS.contains(&first) {
+                    broken.push(format!("{}:{number}: {line}", file.path));
+                }
+            }
+            before = line;
+        }
+    }
+    report("a doc comment begins with its subject", &broken);
 }

@@ -261,7 +261,7 @@ impl LevelBatch {
 mod tests {
     use super::*;
     use crate::base::units::CellId;
-    use crate::core::workload::cell_graph::{Graph, Run};
+    use crate::core::workload::cell_graph::{CellRun, Graph};
     use crate::core::workload::model::{Model, Unfolder};
 
     const INTERNAL: u16 = 0;
@@ -295,8 +295,8 @@ mod tests {
             .unwrap()
     }
 
-    fn chain(cell: u16, length: u32) -> Run {
-        Run {
+    fn chain(cell: u16, length: u32) -> CellRun {
+        CellRun {
             cell: CellId(cell),
             length,
             input: 0,

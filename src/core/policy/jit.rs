@@ -239,9 +239,10 @@ mod tests {
             .collect();
         let mut batch = GraphBatch::default();
         let mut unfolder = Unfolder::new(&model);
-        for shape in shapes {
-            let graph = unfolder.unfold(&shape.parse().unwrap()).unwrap();
-            batch.add(&graph, &mut classes);
+        // The unfolder knows shapes by their address, so all must live as long as it does.
+        let shapes: Vec<Shape> = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
+        for shape in &shapes {
+            batch.add(&unfolder.unfold(shape).unwrap(), &mut classes);
         }
         let schedule = by_depth(&batch, &classes);
         let mut slots = Vec::new();

@@ -186,10 +186,10 @@ impl DepthCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::workload::cell_graph::Run;
+    use crate::core::workload::cell_graph::CellRun;
 
-    fn run(cell: u16, length: u32) -> Run {
-        Run {
+    fn run(cell: u16, length: u32) -> CellRun {
+        CellRun {
             cell: CellId(cell),
             length,
             input: 0,

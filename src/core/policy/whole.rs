@@ -7,7 +7,7 @@ use std::collections::vec_deque::Drain;
 use super::prelude::*;
 use crate::core::cost::timing::task_time;
 use crate::core::cost::{CostModel, Extra};
-use crate::core::workload::cell_graph::Run;
+use crate::core::workload::cell_graph::CellRun;
 
 /// A policy that is a rule on a queue. The rule sends and drops at each instant, and returns the instant at which it has to be
 /// asked again even without events.
@@ -296,7 +296,7 @@ pub fn one_by_one(graph: &CellGraph, batch: u32) -> Vec<Step> {
     }
 }
 
-fn step_of_run(run: &Run, batch: u32) -> Step {
+fn step_of_run(run: &CellRun, batch: u32) -> Step {
     Step {
         cell: run.cell,
         batch,

@@ -10,7 +10,7 @@ use super::times::Times;
 use crate::base::units::{CellId, Nanos};
 use crate::core::cost::curve::Best;
 use crate::core::cost::table::TableCosts;
-use crate::core::workload::cell_graph::{CellGraph, Graph, Run, Runs};
+use crate::core::workload::cell_graph::{CellGraph, CellRun, CellRuns, Graph};
 use crate::core::workload::trace::Requests;
 
 /// The contents of `bounds.json`.
@@ -72,12 +72,12 @@ impl AffineService {
 impl Bounds {
     pub fn new(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize) -> Bounds {
         // Requests may share a chain. The map is never iterated.
-        let mut shared: HashMap<*const Run, (Nanos, f64)> = HashMap::new();
+        let mut shared: HashMap<*const CellRun, (Nanos, f64)> = HashMap::new();
         let mut paths = Vec::with_capacity(requests.len());
         let mut works = Vec::with_capacity(requests.len());
         for graph in requests.graphs.iter() {
             let (path, work) = match graph {
-                CellGraph::Chains(runs @ Runs::Shared(_)) => *shared
+                CellGraph::Chains(runs @ CellRuns::Shared(_)) => *shared
                     .entry(runs.as_ptr())
                     .or_insert_with(|| fastest.least(graph)),
                 _ => fastest.least(graph),

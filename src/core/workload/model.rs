@@ -6,7 +6,7 @@ use std::mem::{Discriminant, discriminant};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::cell_graph::{CellGraph, Graph, Run};
+use super::cell_graph::{CellGraph, CellRun, Graph};
 use super::dnn::Dnn;
 use super::graph_model::{GraphModel, Takes};
 use super::shape::{Shape, Tree};
@@ -286,12 +286,12 @@ impl<'a> Unfolder<'a> {
                 Ok(CellGraph::chain(CellId(0), *n))
             }
             (Model::Seq2Seq, Shape::Seq2Seq { source, target }) => Ok(CellGraph::chains([
-                Run {
+                CellRun {
                     cell: CellId(1),
                     length: *source,
                     input: 0,
                 },
-                Run {
+                CellRun {
                     cell: CellId(0),
                     length: *target,
                     input: 0,
@@ -319,7 +319,7 @@ impl<'a> Unfolder<'a> {
                     Ok(CellGraph::Graph(Graph::from_tree(tree, cell).into()))
                 })
             }
-            (Model::Dnn(_), Shape::Tokens(n)) => Ok(CellGraph::chains([Run {
+            (Model::Dnn(_), Shape::Tokens(n)) => Ok(CellGraph::chains([CellRun {
                 cell: CellId(0),
                 length: 1,
                 input: *n,
@@ -339,7 +339,7 @@ impl<'a> Unfolder<'a> {
                     .unwrap_or_else(|| Err(not_taken(model, shape)))
             }),
             // The graph does not reveal the output's length.
-            (Model::Llm(_), Shape::Llm { prompt, .. }) => Ok(CellGraph::chains([Run {
+            (Model::Llm(_), Shape::Llm { prompt, .. }) => Ok(CellGraph::chains([CellRun {
                 cell: CellId(0),
                 length: 1,
                 input: *prompt,

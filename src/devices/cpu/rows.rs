@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::table::StateTable;
 use crate::base::units::{CellId, NodeId};
 use crate::core::task::NodeRef;
-use crate::devices::network::{CellBatch, Network, Scratch};
+use crate::devices::network::{BatchInputs, Network, Scratch};
 
 /// The rows of one cell type.
 #[derive(Debug, Default)]
@@ -216,7 +216,7 @@ impl CpuRows {
         }
         self.made.resize(self.rows.len() * self.width, 0.0);
         let cell = network.cell(self.cell);
-        let batch = CellBatch {
+        let batch = BatchInputs {
             rows: self.rows.len(),
             tokens: &self.tokens,
             token_ends: &self.token_ends,

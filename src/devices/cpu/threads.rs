@@ -35,7 +35,7 @@ pub fn spin<T>(queue: &Receiver<T>, until: Option<Instant>) -> Option<T> {
 /// The cores of a run.
 pub struct Cores {
     /// The cores that no thread keeps to yet.
-    pub free: std::vec::IntoIter<Core>,
+    pub free: std::vec::IntoIter<CpuCore>,
     /// Whether there are more cores than workers, so that a waiting thread may spin.
     pub spare: bool,
 }
@@ -68,28 +68,28 @@ impl Cores {
 
 /// The number of a core.
 #[derive(Clone, Copy, Debug)]
-pub struct Core(usize);
+pub struct CpuCore(usize);
 
 /// The cores that the calling thread may use, or none if the system does not say.
 #[cfg(target_os = "linux")]
-fn allowed_cores() -> Vec<Core> {
+fn allowed_cores() -> Vec<CpuCore> {
     let Ok(allowed) = sched_getaffinity(THIS_THREAD) else {
         return Vec::new();
     };
     (0..CpuSet::count())
         .filter(|core| allowed.is_set(*core).unwrap_or(false))
-        .map(Core)
+        .map(CpuCore)
         .collect()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn allowed_cores() -> Vec<Core> {
+fn allowed_cores() -> Vec<CpuCore> {
     Vec::new()
 }
 
 /// Pins the calling thread to a core, if the system allows it.
 #[cfg(target_os = "linux")]
-pub fn keep_to(core: Core) {
+pub fn keep_to(core: CpuCore) {
     let mut only = CpuSet::new();
     if only.set(core.0).is_ok() {
         let _ = sched_setaffinity(THIS_THREAD, &only);
@@ -97,7 +97,7 @@ pub fn keep_to(core: Core) {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub fn keep_to(_: Core) {}
+pub fn keep_to(_: CpuCore) {}
 
 /// A pinned thread, which is unpinned when this is dropped.
 pub struct Pinned {
@@ -107,14 +107,14 @@ pub struct Pinned {
 
 impl Pinned {
     #[cfg(target_os = "linux")]
-    fn to(core: Core) -> Option<Pinned> {
+    fn to(core: CpuCore) -> Option<Pinned> {
         let before = sched_getaffinity(THIS_THREAD).ok()?;
         keep_to(core);
         Some(Pinned { before })
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn to(_: Core) -> Option<Pinned> {
+    fn to(_: CpuCore) -> Option<Pinned> {
         None
     }
 }

@@ -48,7 +48,7 @@ pub struct Event {
 /// One row of a batch: the node that runs in it next. A launch without a gather continues with the next node of each
 /// row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchRow {
+pub struct GatherRow {
     /// The node's request. The seed, the request and the node determine the word that the node reads.
     pub request: RequestId,
     pub node: u32,
@@ -69,7 +69,7 @@ pub struct BatchRow {
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceBatch<'a> {
     /// The rows with a node. A plan with more rows computes the rest as padding.
-    pub rows: &'a [BatchRow],
+    pub rows: &'a [GatherRow],
     /// The input states of the rows, row by row.
     pub inputs: &'a [StateSlot],
 }
@@ -109,7 +109,7 @@ pub struct DeviceFault {
 }
 
 impl DeviceFault {
-    /// Of a GPU that stays usable.
+    /// The fault of a GPU that stays usable.
     pub fn survived(reason: String) -> DeviceFault {
         DeviceFault {
             reason,

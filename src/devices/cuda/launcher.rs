@@ -10,7 +10,7 @@ use super::device::{
 use super::outputs::{CellTraits, KeptOutputs, cell_traits};
 use super::plans::{self, Plans};
 use super::slots::{Gathering, LaunchStamp, Migration, Pools};
-use super::states::RequestStates;
+use super::states::GpuStates;
 use super::streams::{GatheredNode, StreamKey, Streams, TaskOutcome};
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
@@ -24,7 +24,7 @@ use crate::devices::task_checks;
 /// Queues tasks on the streams of a device, and keeps the account of what is queued: states, streams and plans.
 pub struct Launcher<'d, D: Device> {
     pub device: &'d mut D,
-    pub states: RequestStates,
+    pub states: GpuStates,
     pub streams: Streams,
     /// Workers found to be lost while a task of another worker was queued, and why.
     pub unwell: Vec<(WorkerId, String)>,
@@ -53,7 +53,7 @@ struct TaskMemory {
 
 impl TaskMemory {
     /// Notes for a row that has reached its last node which state to copy, if it is kept, and whether the request ends.
-    fn note_last(&mut self, row: &GatheredNode, states: &RequestStates) {
+    fn note_last(&mut self, row: &GatheredNode, states: &GpuStates) {
         self.copies.extend(states.kept_state(row));
         if row.has_ended() {
             self.outcome.ends.push(row.request);
@@ -82,7 +82,7 @@ impl<'d, D: Device> Launcher<'d, D> {
         let pools = Pools::new(device.begin(workers, &needs).map_err(Error::failed)?);
         let mut launcher = Launcher {
             device,
-            states: RequestStates::new(Arc::clone(&requests.graphs), network, kept, pools),
+            states: GpuStates::new(Arc::clone(&requests.graphs), network, kept, pools),
             streams: Streams::default(),
             unwell: Vec::new(),
             cells,

@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use super::device::{BatchRow, Device, StateSlot};
+use super::device::{Device, GatherRow, StateSlot};
 use super::streams::Use;
 use crate::base::units::{NodeId, RequestId, WorkerId};
 use crate::core::task::NodeRef;
@@ -91,7 +91,7 @@ pub struct LaunchStamp {
 #[derive(Debug, Default)]
 pub struct Gathering {
     launch: LaunchStamp,
-    pub rows: Vec<BatchRow>,
+    pub rows: Vec<GatherRow>,
     /// The input states of the rows.
     pub inputs: Vec<StateSlot>,
     /// The uses by other streams that must be over before the launch.

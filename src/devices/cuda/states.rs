@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::device::{BatchRow, Device, HostPlace, StateSlot};
+use super::device::{Device, GatherRow, HostPlace, StateSlot};
 use super::outputs::KeptOutputs;
 use super::slots::{ChainSlots, Gathering, GraphSlots, HeldSlot, LaunchStamp, Pools};
 use super::streams::{GatheredNode, Streams};
@@ -20,7 +20,7 @@ use crate::devices::task_checks;
 
 /// The states of all requests of a run.
 #[derive(Debug)]
-pub struct RequestStates {
+pub struct GpuStates {
     pub graphs: Arc<[CellGraph]>,
     pub network: Arc<Network>,
     kept: KeptOutputs,
@@ -46,15 +46,15 @@ enum RequestSlots {
     Failed(Option<Box<str>>),
 }
 
-impl RequestStates {
+impl GpuStates {
     pub fn new(
         graphs: Arc<[CellGraph]>,
         network: Arc<Network>,
         kept: KeptOutputs,
         pools: Pools,
-    ) -> RequestStates {
+    ) -> GpuStates {
         let requests = graphs.iter().map(|_| RequestSlots::Fresh).collect();
-        RequestStates {
+        GpuStates {
             graphs,
             network,
             kept,
@@ -86,14 +86,14 @@ impl RequestStates {
         taken
     }
 
-    /// The same as [`RequestStates::take`], but what was added before a failure stays in the batch.
+    /// The same as [`GpuStates::take`], but what was added before a failure stays in the batch.
     fn take_or_leave(
         &mut self,
         at: NodeRef,
         cell: CellId,
         batch: &mut Gathering,
     ) -> Result<GatheredNode, Option<String>> {
-        let RequestStates {
+        let GpuStates {
             graphs,
             network,
             kept,
@@ -148,7 +148,7 @@ impl RequestStates {
         } = at;
         let words = kept.words(request);
         let inputs_end = batch.inputs.len() as u32;
-        batch.rows.push(BatchRow {
+        batch.rows.push(GatherRow {
             request,
             node,
             last,

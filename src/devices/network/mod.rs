@@ -116,7 +116,7 @@ pub struct Network {
 pub trait NetworkCell: Send + Sync + std::fmt::Debug {
     /// Writes the new state of each row, [`Network::state`] numbers wide, to `out`. A row's bits depend only on this
     /// row. `scratch` belongs to the calling thread.
-    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch);
+    fn run(&self, batch: &BatchInputs<'_>, out: &mut [f32], scratch: &mut Scratch);
 
     /// The word in a state, for cells that write one.
     fn word(&self, _state: &[f32]) -> Option<u32> {
@@ -137,7 +137,7 @@ pub trait NetworkCell: Send + Sync + std::fmt::Debug {
 
 /// The inputs of a batch of nodes.
 #[derive(Clone, Copy, Debug)]
-pub struct CellBatch<'a> {
+pub struct BatchInputs<'a> {
     pub rows: usize,
     /// The words of the rows, row after row.
     pub tokens: &'a [u32],
@@ -151,7 +151,7 @@ pub struct CellBatch<'a> {
     pub states_at: &'a [Range<u32>],
 }
 
-impl CellBatch<'_> {
+impl BatchInputs<'_> {
     /// The range of a row's words in `tokens`.
     pub fn tokens_of(&self, row: usize) -> Range<usize> {
         let from = row

@@ -1,7 +1,7 @@
 //! Reference outputs: a request run alone, node after node. Batched CPU runs must equal it bit for bit; another
 //! device's words are followed, because either of two words with nearly equal scores may be its best.
 
-use super::{CellBatch, Network, Scratch};
+use super::{BatchInputs, Network, Scratch};
 use crate::base::units::{CellId, RequestId};
 use crate::core::backend::Output;
 use crate::core::workload::cell_graph::CellGraph;
@@ -105,7 +105,7 @@ impl Network {
     ) -> Vec<f32> {
         let mut out = vec![0.0; self.state()];
         let all = 0..(states.len() / self.state()) as u32;
-        let batch = CellBatch {
+        let batch = BatchInputs {
             rows: 1,
             tokens,
             token_ends: &[tokens.len() as u32],

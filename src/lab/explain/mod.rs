@@ -23,7 +23,7 @@ use crate::lab::run::inputs::RunInputs;
 use crate::lab::run::prepare;
 use crate::lab::validate::recording::{Recording, read_bytes};
 use crate::lab::validate::replay::replay;
-use crate::lab::validate::results::{Point, Results};
+use crate::lab::validate::results::{RecordedPoint, Results};
 
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct ExplainedSubject {
@@ -98,7 +98,7 @@ impl RepeatedRun {
     /// exist.
     pub fn run(
         results: &Results,
-        point: &Point,
+        point: &RecordedPoint,
         subject: ExplainedSubject,
         executors: &Executors,
     ) -> Result<RepeatedRun> {
@@ -203,7 +203,7 @@ type RepeatedRecord<'r> = Result<(RunInputs<'r>, FullRecord)>;
 /// Repeats a simulated run and compares its log.
 fn repeat_simulation<'r>(
     results: &'r Results,
-    point: &Point,
+    point: &RecordedPoint,
     watcher: Watcher<'_>,
     executors: &Executors,
 ) -> RepeatedRecord<'r> {
@@ -260,7 +260,7 @@ fn repeat_simulation<'r>(
 /// Replays the recording of a real run.
 fn repeat_recording<'r>(
     results: &'r Results,
-    point: &Point,
+    point: &RecordedPoint,
     watcher: Watcher<'_>,
 ) -> RepeatedRecord<'r> {
     let inputs = RunInputs::new(results.scenario(point))?;

@@ -367,7 +367,7 @@ impl Slowness {
 
     /// The typical time of a size, and its error.
     fn estimate(&self, batch: u32, samples: &TimeSamples) -> SizeEstimate {
-        /// In a normal distribution, the deviation over the mean distance, and a median's error over that of a mean.
+        /// The standard deviation of a normal distribution over its mean distance, and a median's error over a mean's.
         const NORMAL: f64 = 1.2533;
         let logs: Vec<f64> = visits(samples)
             .into_iter()

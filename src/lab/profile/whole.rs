@@ -331,7 +331,7 @@ mod tests {
     use super::*;
     use crate::lab::profile::samples::MedianCost;
     use crate::lab::run::executor::Executor as _;
-    use crate::lab::run::standard::Cpu;
+    use crate::lab::run::standard::CpuExecutor;
 
     fn leaves(steps: &[(u32, u64)], turns: &[(u32, u64)]) -> CellTimes {
         let mut times = CellTimes::default();
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_size_counts_for_a_near_one() {
-        let near = |size| nearest(size, Cpu.profile_batches());
+        let near = |size| nearest(size, CpuExecutor.profile_batches());
         assert_eq!(
             [16, 24, 26, 29, 50, 51, 70, 76]
                 .map(near)

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use super::standard::{self, Cpu, Cuda, Sim};
+use super::standard::{self, CpuExecutor, CudaExecutor, SimulatedDevice};
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
 use crate::base::units::{CellId, Nanos, RequestId};
@@ -192,7 +192,7 @@ pub enum Verify {
 }
 
 impl SelectedBackend {
-    pub const SIM: SelectedBackend = SelectedBackend::Simulated(&Sim);
+    pub const SIM: SelectedBackend = SelectedBackend::Simulated(&SimulatedDevice);
 
     pub fn name(self) -> &'static str {
         match self {
@@ -217,9 +217,9 @@ pub struct Executors {
 impl Executors {
     pub fn standard() -> Executors {
         Executors::default()
-            .with_simulator(&Sim)
-            .with(&Cpu)
-            .with(&Cuda)
+            .with_simulator(&SimulatedDevice)
+            .with(&CpuExecutor)
+            .with(&CudaExecutor)
     }
 
     #[must_use]

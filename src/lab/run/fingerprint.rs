@@ -10,14 +10,16 @@ use crate::base::shipped;
 use crate::core::cost::table::Overhead;
 use crate::core::workload::random::fnv1a;
 use crate::lab::scenario::costs::PolicyCosts;
-use crate::lab::scenario::{ArrivalSpec, Device, Load, Output, PolicyEntry, Scenario};
+use crate::lab::scenario::{
+    ArrivalSpec, DeviceSection, Load, OutputSection, PolicyEntry, Scenario,
+};
 
 /// For each policy, a hash of everything that determines its results. Other policies and the list of loads are left
 /// out, so that either can grow when a sweep is resumed; so are costs in real runs.
 pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<String>> {
     let mut common = scenario.clone();
     let mut policies = mem::take(&mut common.policies);
-    common.output = Output {
+    common.output = OutputSection {
         plots: Vec::new(),
         plot_point: None,
         title: None,
@@ -36,7 +38,7 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
     }
     if real {
         common.overhead = Overhead::default();
-        common.device = Device {
+        common.device = DeviceSection {
             costs: None,
             roofline: None,
             noise: None,

@@ -52,9 +52,9 @@ const CUDA_BATCHES: [u32; 62] = [
 
 /// Simulated workers, timed by the cost table.
 #[derive(Clone, Copy, Debug)]
-pub struct Sim;
+pub struct SimulatedDevice;
 
-impl Simulator for Sim {
+impl Simulator for SimulatedDevice {
     fn name(&self) -> &'static str {
         "sim"
     }
@@ -75,9 +75,9 @@ impl Simulator for Sim {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Cpu;
+pub struct CpuExecutor;
 
-impl Executor for Cpu {
+impl Executor for CpuExecutor {
     fn name(&self) -> &'static str {
         "cpu"
     }
@@ -143,9 +143,9 @@ impl Loaded for OnCpu {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Cuda;
+pub struct CudaExecutor;
 
-impl Executor for Cuda {
+impl Executor for CudaExecutor {
     fn name(&self) -> &'static str {
         "cuda"
     }
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn profiled_batches_ascend_to_the_largest_batch_of_policies() {
-        for executor in [&Cpu as &dyn Executor, &Cuda] {
+        for executor in [&CpuExecutor as &dyn Executor, &CudaExecutor] {
             let batches = executor.profile_batches();
             assert!(batches.is_sorted_by(|a, b| a < b), "{batches:?}");
             assert_eq!((batches.first(), batches.last()), (Some(&1), Some(&512)));

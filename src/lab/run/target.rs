@@ -27,7 +27,7 @@ use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 use crate::devices::network::Network;
 use crate::devices::network::Spec;
-use crate::lab::scenario::{PolicyEntry, Record, Scenario, Workload, costs};
+use crate::lab::scenario::{PolicyEntry, Record, Scenario, WorkloadSection, costs};
 
 /// What the tasks of a scenario run on.
 pub enum Target {
@@ -491,7 +491,7 @@ fn load_network(
 }
 
 pub fn spec(scenario: &Scenario) -> Spec {
-    let Workload {
+    let WorkloadSection {
         hidden,
         embedding,
         vocabulary,

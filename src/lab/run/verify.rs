@@ -7,7 +7,7 @@ use rand::seq::index;
 use rayon::prelude::*;
 
 use super::executor::Verify;
-pub use super::tolerance::{Largest, Tolerance};
+pub use super::tolerance::{LargestError, Tolerance};
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId};
 pub use crate::core::backend::Answer;
@@ -26,7 +26,7 @@ pub type Answered = (RequestId, Option<Answer>);
 pub struct Verified {
     pub requests: usize,
     /// `None` if all bits are equal.
-    pub largest: Option<Largest>,
+    pub largest: Option<LargestError>,
 }
 
 impl std::iter::Sum for Verified {
@@ -36,7 +36,7 @@ impl std::iter::Sum for Verified {
             largest: [a.largest, b.largest]
                 .into_iter()
                 .flatten()
-                .reduce(Largest::max),
+                .reduce(LargestError::max),
         })
     }
 }
@@ -122,8 +122,8 @@ fn compared(
     graph: &CellGraph,
     answer: &Answer,
     tolerance: &Tolerance,
-) -> Result<Option<Largest>, String> {
-    let mut largest = Largest::default();
+) -> Result<Option<LargestError>, String> {
+    let mut largest = LargestError::default();
     let judged = match (answer, network.operators()) {
         (Answer::Digest(found), _) => {
             let alone = network.alone(request, graph).digest();
@@ -262,7 +262,7 @@ mod tests {
             found,
             Verified {
                 requests: 3,
-                largest: Some(Largest::default())
+                largest: Some(LargestError::default())
             }
         );
         let other = verified([whole(0), whole(1), whole(1)]).unwrap_err();
@@ -301,7 +301,7 @@ mod tests {
     fn the_largest_of_several_runs_is_kept() {
         let run = |requests, largest: Option<f64>| Verified {
             requests,
-            largest: largest.map(|error| Largest {
+            largest: largest.map(|error| LargestError {
                 error,
                 of_tolerated: 2.0 * error,
             }),

@@ -14,7 +14,8 @@ use super::source::Source;
 use super::sweep::{self, Choice, SweptKey};
 use super::tables::{self, Given, MOST_KEPT};
 use super::{
-    ArrivalSpec, ClassEntry, Input, Load, Output, PolicyEntry, Record, Scenario, Warmup, Workload,
+    ArrivalSpec, ClassEntry, Input, Load, OutputSection, PolicyEntry, Record, Scenario, Warmup,
+    WorkloadSection,
 };
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
@@ -156,7 +157,7 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
     }
     let workload = self::workload(workload, arrivals.as_ref(), file)?;
     self::classes(&mut classes, &workload, file)?;
-    let super::Device {
+    let super::DeviceSection {
         costs,
         roofline,
         grnn,
@@ -235,7 +236,11 @@ fn nearest(rate: &str, points: &[String]) -> Option<String> {
 }
 
 /// Refuses output that the kind of record cannot have.
-fn record(output: &Output, workload: &Workload, warmup: Warmup) -> Result<(), String> {
+fn record(
+    output: &OutputSection,
+    workload: &WorkloadSection,
+    warmup: Warmup,
+) -> Result<(), String> {
     let problem = match (output.record, &workload.load) {
         (Record::Full, _) if output.log_every.is_some() => {
             "output.log_every: goes with record = \"stream\"; a full record logs every request, so remove it"
@@ -290,10 +295,10 @@ fn folder_safe(key: &str, text: &str) -> Result<(), String> {
 }
 
 fn workload(
-    given: tables::Workload,
+    given: tables::WorkloadTable,
     arrivals: Option<&ArrivalSpec>,
     file: &Path,
-) -> Result<Workload, String> {
+) -> Result<WorkloadSection, String> {
     let open = |name: &str| Model::open(name, &|file_name| find(file_name, file));
     let model = open(&given.model).map_err(|problem| format!("workload.model: {problem}"))?;
     let hidden = given.hidden.unwrap_or(1024);
@@ -301,7 +306,7 @@ fn workload(
     let vocabulary = given.vocabulary.unwrap_or(30_000);
     let mut weights = given.weights.clone();
     find_input("workload.weights", &mut weights, file)?;
-    Ok(Workload {
+    Ok(WorkloadSection {
         model,
         hidden,
         embedding,
@@ -312,11 +317,11 @@ fn workload(
 }
 
 fn load(
-    given: tables::Workload,
+    given: tables::WorkloadTable,
     arrivals: Option<&ArrivalSpec>,
     file: &Path,
 ) -> Result<Load, String> {
-    let tables::Workload {
+    let tables::WorkloadTable {
         mut dataset,
         requests,
         max_length,
@@ -375,7 +380,11 @@ fn load(
     Err(problem.into())
 }
 
-fn classes(classes: &mut [ClassEntry], workload: &Workload, file: &Path) -> Result<(), String> {
+fn classes(
+    classes: &mut [ClassEntry],
+    workload: &WorkloadSection,
+    file: &Path,
+) -> Result<(), String> {
     let mut names = BTreeMap::new();
     for (index, class) in classes.iter_mut().enumerate() {
         let key = |key: &str| format!("class[{index}].{key}");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use super::{Device, Input, Workload};
+use super::{DeviceSection, Input, WorkloadSection};
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::shipped;
 use crate::core::cost::CostModel;
@@ -80,9 +80,9 @@ impl PolicyCosts {
     pub(super) fn read(
         files: &mut CostFiles,
         file: Option<Input>,
-        device: &Device,
+        device: &DeviceSection,
         settings: &dyn Settings,
-        workload: &Workload,
+        workload: &WorkloadSection,
     ) -> PolicyCosts {
         let csv = match &file {
             Some(path) => files.read(path).map(Some),
@@ -199,8 +199,8 @@ impl Serialize for PolicyCosts {
 /// `None` without any of them.
 fn complete_table(
     rows: Option<CostTable>,
-    device: &Device,
-    workload: &Workload,
+    device: &DeviceSection,
+    workload: &WorkloadSection,
 ) -> Result<Option<CostTable>> {
     let model = &workload.model;
     let sizes = workload.sizes();
@@ -240,8 +240,8 @@ fn complete_table(
 fn with_persistent_kernels(
     rows: CostTable,
     file: &Path,
-    device: &Device,
-    workload: &Workload,
+    device: &DeviceSection,
+    workload: &WorkloadSection,
 ) -> Result<CostTable> {
     let model = &workload.model;
     let sizes = workload.sizes();
@@ -272,7 +272,7 @@ fn with_persistent_kernels(
 /// The cost model of a policy's steps, which are cells or operators.
 pub fn costs_of_policy(
     table: &CostTable,
-    workload: &Workload,
+    workload: &WorkloadSection,
     settings: &dyn Settings,
     overhead: Overhead,
 ) -> Result<TableCosts> {

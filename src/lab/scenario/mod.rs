@@ -45,7 +45,7 @@ use crate::lab::results::sweep_keys::{self, Swept};
 /// before the check.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Scenario<W = Workload, A = ArrivalSpec, P = PolicyEntry> {
+pub struct Scenario<W = WorkloadSection, A = ArrivalSpec, P = PolicyEntry> {
     /// Names the folder of its results.
     pub name: String,
     #[serde(default = "tables::one")]
@@ -59,14 +59,14 @@ pub struct Scenario<W = Workload, A = ArrivalSpec, P = PolicyEntry> {
     #[serde(default, rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassEntry>,
     #[serde(default)]
-    pub device: Device,
+    pub device: DeviceSection,
     /// The default overhead of tasks besides their cells.
     #[serde(default)]
     pub overhead: Overhead,
     #[serde(default)]
-    pub metrics: Metrics,
+    pub metrics: MetricsSection,
     #[serde(default)]
-    pub output: Output,
+    pub output: OutputSection,
     /// The policies, of which there is at least one.
     #[serde(rename = "policy")]
     pub policies: Vec<P>,
@@ -77,7 +77,7 @@ pub struct Scenario<W = Workload, A = ArrivalSpec, P = PolicyEntry> {
 
 /// The model, and the source of its requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Workload {
+pub struct WorkloadSection {
     #[serde(serialize_with = "model_name")]
     pub model: Model,
     /// The width of the layers. Only real backends use this and the next three.
@@ -94,7 +94,7 @@ fn model_name<S: Serializer>(model: &Model, serializer: S) -> Result<S::Ok, S::E
     serializer.collect_str(&model.name())
 }
 
-impl Workload {
+impl WorkloadSection {
     pub fn sizes(&self) -> Sizes {
         Sizes {
             hidden: self.hidden,
@@ -179,7 +179,7 @@ impl fmt::Display for LoadPoint {
 
 #[derive(Clone, Debug, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Device {
+pub struct DeviceSection {
     #[default = 1]
     #[serde(deserialize_with = "tables::whole::<_, _, { tables::MAX_WORKERS }>")]
     pub workers: usize,
@@ -214,7 +214,7 @@ pub struct Device {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Metrics {
+pub struct MetricsSection {
     /// The latency objective.
     #[serde(with = "tables::positive_time")]
     pub slo: Option<Nanos>,
@@ -246,7 +246,7 @@ impl fmt::Display for Warmup {
 
 #[derive(Clone, Debug, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Output {
+pub struct OutputSection {
     #[serde(
         deserialize_with = "tables::choice",
         skip_serializing_if = "is_default"
@@ -399,7 +399,7 @@ impl Scenario {
         Scenario::parse(text, path, overrides, registry)
     }
 
-    /// As [`Scenario::load`], with the table `[sweep]` and sweeps such as `device.workers=1,2,4`. Each combination of keys
+    /// Loads scenarios like [`Scenario::load`], with the table `[sweep]` and sweeps such as `device.workers=1,2,4`. Each combination of keys
     /// outside of policies is a scenario of its own. A policy is in it once for each combination of its own keys.
     pub fn expand(
         path: &Path,
@@ -487,7 +487,7 @@ impl Scenario {
 
     /// The files that it names, as written and where they were found.
     pub fn inputs(&self) -> impl Iterator<Item = (&str, &Path)> {
-        let Device {
+        let DeviceSection {
             roofline,
             grnn,
             noise,

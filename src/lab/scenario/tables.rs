@@ -22,11 +22,11 @@ pub const MOST_KEPT: u64 = 200_000_000;
 pub const MAX_WORKERS: u32 = 65_535;
 
 /// A scenario as it is written. Its arrivals and policies are read separately.
-pub type Given = Scenario<Workload, IgnoredAny, IgnoredAny>;
+pub type Given = Scenario<WorkloadTable, IgnoredAny, IgnoredAny>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Workload {
+pub struct WorkloadTable {
     pub model: String,
     #[serde(default, deserialize_with = "whole::<_, _, { Sizes::MAX_WIDTH }>")]
     pub hidden: Option<u32>,

@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use self::objective::{Effort, Objective};
-use self::parts::{Parts, SearchRecord};
+use self::parts::{SearchParts, SearchRecord};
 use crate::base::error::Result;
 use crate::base::units::Rate;
 use crate::lab::scenario::Scenario;
@@ -35,7 +35,7 @@ pub trait Search: Sync {
     type Round;
     /// What a part finds in a round.
     type Found: Serialize + DeserializeOwned + Clone + Send + Sync;
-    type Answer: Answer + 'static;
+    type Answer: Finding + 'static;
 
     /// The settings of this search that decide its results, in addition to the objective and the effort.
     fn settings(&self) -> String;
@@ -69,7 +69,7 @@ pub trait Search: Sync {
 }
 
 /// What a search finds for a policy.
-pub trait Answer: Clone + Debug + Default + Send + Sync {
+pub trait Finding: Clone + Debug + Default + Send + Sync {
     /// The scores by which settings are compared, one for each replication or a single one; higher is better. There are
     /// none if nothing meets the objective.
     fn scores(&self) -> Vec<f64>;
@@ -131,7 +131,7 @@ pub fn find<S: Search>(search: &S, question: &Question<'_>) -> Result<Vec<Search
         .with_max_len(1)
         .map(|policy| {
             let count = search.parts(question.effort, question.scenario);
-            let parts = Parts::read(question.record, policy, count)?;
+            let parts = SearchParts::read(question.record, policy, count)?;
             let own = parts.own_count();
             let searched = find_for_policy(search, question, policy, parts);
             for _ in 0..own {
@@ -146,7 +146,7 @@ fn find_for_policy<S: Search>(
     search: &S,
     question: &Question<'_>,
     policy: usize,
-    mut parts: Parts<'_, S::Found>,
+    mut parts: SearchParts<'_, S::Found>,
 ) -> Result<Searched<S::Answer>> {
     let mut round = search.first(question)?;
     loop {

@@ -16,7 +16,7 @@ pub struct SearchRecord {
 }
 
 /// The parts of a policy's search.
-pub(super) struct Parts<'k, F> {
+pub(super) struct SearchParts<'k, F> {
     record: &'k SearchRecord,
     policy: usize,
     /// Whether this process carries out each part.
@@ -26,7 +26,7 @@ pub(super) struct Parts<'k, F> {
     finished_rounds: usize,
 }
 
-impl<'k, F: Serialize + DeserializeOwned + Clone> Parts<'k, F> {
+impl<'k, F: Serialize + DeserializeOwned + Clone> SearchParts<'k, F> {
     /// Reads what earlier processes have found.
     pub fn read(record: &'k SearchRecord, policy: usize, count: u32) -> Result<Self> {
         let first = policy * count as usize;
@@ -41,7 +41,7 @@ impl<'k, F: Serialize + DeserializeOwned + Clone> Parts<'k, F> {
                 None => Vec::new(),
             });
         }
-        Ok(Parts {
+        Ok(SearchParts {
             record,
             policy,
             own,

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::objective::{Effort, attain, first_rate};
-use super::{Answer, Question, Search};
+use super::{Finding, Question, Search};
 use crate::base::error::Result;
 use crate::base::units::Rate;
 use crate::core::summary::stats::{Interval, interval};
@@ -78,7 +78,7 @@ impl Knee {
     }
 }
 
-impl Answer for Knee {
+impl Finding for Knee {
     /// The rates in requests per second.
     fn scores(&self) -> Vec<f64> {
         self.rates.iter().map(|rate| rate.0).collect()

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::objective::{Effort, Objective};
 use super::parts::SearchRecord;
-use super::{Answer, Question, Search, Searched, find};
+use super::{Finding, Question, Search, Searched, find};
 use crate::base::error::Result;
 use crate::core::summary::stats::{Interval, paired_difference};
 use crate::lab::scenario::Scenario;
@@ -38,7 +38,7 @@ impl<A> TriedSetting<A> {
 }
 
 /// The mean score of an answer and its second score. Higher is better.
-fn rank(answer: &impl Answer) -> (f64, f64) {
+fn rank(answer: &impl Finding) -> (f64, f64) {
     let scores = answer.scores();
     let mean = if scores.is_empty() {
         f64::NEG_INFINITY
@@ -50,7 +50,7 @@ fn rank(answer: &impl Answer) -> (f64, f64) {
 
 /// Whether a setting with this answer can't be the best any more: it is worse by more than the searches may be off, with
 /// 95 % confidence; or it is in the worse half and worse by more than the tolerance in all replications.
-fn is_eliminated<A: Answer>(answer: &A, best: &A, tolerance: f64, in_worse_half: bool) -> bool {
+fn is_eliminated<A: Finding>(answer: &A, best: &A, tolerance: f64, in_worse_half: bool) -> bool {
     let own = answer.scores();
     let others = best.scores();
     if own.is_empty() || others.is_empty() {
@@ -178,7 +178,7 @@ impl<S: Search> Tuning<'_, S> {
 }
 
 /// The index of the setting that was named first among those that may be the best. The settings are sorted.
-fn first_of_equals<A: Answer>(settings: &[TriedSetting<A>], tolerance: f64) -> usize {
+fn first_of_equals<A: Finding>(settings: &[TriedSetting<A>], tolerance: f64) -> usize {
     let best = &settings[0].answer;
     let best_score = rank(best).0;
     let within = best_score - tolerance * best_score.abs();

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::objective::{Effort, attain};
-use super::{Answer, Question, Search};
+use super::{Finding, Question, Search};
 use crate::base::error::Result;
 use crate::base::units::{Nanos, Rate};
 use crate::core::summary::attainment::Attainment;
@@ -38,7 +38,7 @@ pub struct WorkerCount {
     pub caveat: Option<String>,
 }
 
-impl Answer for WorkerCount {
+impl Finding for WorkerCount {
     fn scores(&self) -> Vec<f64> {
         self.workers
             .map(|workers| -f64::from(workers))

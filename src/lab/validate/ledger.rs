@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::recording::Recording;
 use super::replay::{Replay, replay};
-use super::results::Point;
+use super::results::RecordedPoint;
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, RequestId, Share, StreamId, TaskId, WorkerId};
 use crate::core::backend::watcher::Watcher;
@@ -92,7 +92,7 @@ fn signature(task: &Task<'_>) -> TaskSignature {
 /// Replays a recorded run. With a simulated device, and if the replay equals the logs, also computes the ledger.
 pub fn replay_with_ledger(
     inputs: &RunInputs<'_>,
-    point: &Point,
+    point: &RecordedPoint,
     model: Option<&TableCosts>,
 ) -> Result<(Replay, Option<Ledger>)> {
     let recording = Recording::read(&point.folder, &inputs.steps)?;
@@ -125,7 +125,7 @@ pub fn replay_with_ledger(
 /// Computes the ledger of a run. `tasks` are in the order of submission, with the times of the simulated device `model`.
 fn ledger(
     inputs: &RunInputs<'_>,
-    point: &Point,
+    point: &RecordedPoint,
     recording: &Recording,
     replay: &Replay,
     tasks: &[(TaskSignature, Nanos)],

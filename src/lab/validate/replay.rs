@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::recording::{Recording, read_bytes};
-use super::results::Point;
+use super::results::RecordedPoint;
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId, TaskId};
 use crate::core::backend::Backend;
@@ -38,7 +38,7 @@ pub struct Replay {
 /// Replays a recorded run. Reasons are kept if the watcher wants the members.
 pub fn replay(
     inputs: &RunInputs<'_>,
-    point: &Point,
+    point: &RecordedPoint,
     recording: &Recording,
     watcher: Watcher<'_>,
 ) -> Result<Replay> {
@@ -118,7 +118,7 @@ fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
 }
 
 fn other_bytes(
-    point: &Point,
+    point: &RecordedPoint,
     record: &FullRecord,
     requests: Option<Vec<u8>>,
     cells: &[CellType],

@@ -23,11 +23,11 @@ pub struct Results {
     /// The name of the backend: `sim`, `cpu` or `cuda`.
     pub backend: String,
     /// The requested points that exist, in the order of scenarios, then policies, then loads.
-    pub points: Vec<Point>,
+    pub points: Vec<RecordedPoint>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Point {
+pub struct RecordedPoint {
     /// The place of the point's scenario.
     pub variant: usize,
     /// The first replication, whose logs are kept.
@@ -68,7 +68,7 @@ impl Results {
         for (variant, scenario) in scenarios.iter().enumerate() {
             for (policy, entry) in scenario.policies.iter().enumerate() {
                 let folder = root.join(folder_name(&entry.label));
-                let point = |load: LoadPoint| Point {
+                let point = |load: LoadPoint| RecordedPoint {
                     variant,
                     run: Run {
                         policy,
@@ -93,7 +93,7 @@ impl Results {
         })
     }
 
-    pub fn scenario(&self, point: &Point) -> &Scenario {
+    pub fn scenario(&self, point: &RecordedPoint) -> &Scenario {
         &self.scenarios[point.variant]
     }
 }

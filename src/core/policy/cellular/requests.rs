@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::base::units::{CellId, Nanos, NodeId, RequestId, TaskId};
 use crate::core::policy::Outcomes;
-use crate::core::workload::cell_graph::{CellGraph, Graph, Run, Runs};
+use crate::core::workload::cell_graph::{CellGraph, CellRun, CellRuns, Graph};
 use crate::core::workload::trace::Request;
 
 /// The place of a request's state. Later requests use it again.
@@ -22,10 +22,10 @@ pub struct RequestState {
 
 /// The part of a request's graph that is not done.
 enum GraphRest {
-    Run(Run),
+    Run(CellRun),
     /// Several runs; `before` counts the nodes before the present one.
     Runs {
-        runs: Runs,
+        runs: CellRuns,
         present: u32,
         before: u32,
     },
@@ -110,7 +110,7 @@ impl Index<RequestKey> for LiveRequests {
 
 impl RequestState {
     /// The present run, and the number of nodes before it.
-    fn present(&self) -> (&Run, u32) {
+    fn present(&self) -> (&CellRun, u32) {
         match &self.rest {
             GraphRest::Run(run) => (run, 0),
             GraphRest::Runs {
@@ -166,7 +166,7 @@ impl LiveRequests {
             self.states.push(RequestState {
                 request: request.id,
                 arrival: request.arrival,
-                rest: GraphRest::Run(Run {
+                rest: GraphRest::Run(CellRun {
                     cell: CellId(0),
                     length: 0,
                     input: 0,
@@ -180,7 +180,7 @@ impl LiveRequests {
             CellGraph::Chains(runs) => {
                 // Most requests are one run, which is written in place, field by field.
                 state.rest = match runs {
-                    Runs::One([run]) => GraphRest::Run(*run),
+                    CellRuns::One([run]) => GraphRest::Run(*run),
                     _ => GraphRest::Runs {
                         runs: runs.clone(),
                         present: 0,

@@ -10,7 +10,7 @@ use crate::core::conformance::{Guarantees, check};
 use crate::core::policy::operators::batch::GraphBatch;
 use crate::core::policy::operators::classes::NodeClasses;
 use crate::core::policy::operators::{self, OperatorSchedule, naive};
-use crate::core::workload::cell_graph::{Graph, Run};
+use crate::core::workload::cell_graph::{CellRun, Graph};
 use crate::core::workload::model::{Model, Unfolder};
 use crate::core::workload::operator::catalogue::OperatorList;
 use crate::core::workload::operator::{OperandSource, Operator, OperatorKind, RowRule};
@@ -65,7 +65,7 @@ fn operator(text: &str) -> Operator {
 }
 
 fn chain(cells: &str) -> CellGraph {
-    CellGraph::chains(cells.bytes().map(|cell| Run {
+    CellGraph::chains(cells.bytes().map(|cell| CellRun {
         cell: CellId(u16::from(cell - b'a')),
         length: 1,
         input: 0,
@@ -247,7 +247,7 @@ fn random_lists(rng: &mut RandomSequence, cells: usize) -> Vec<OperatorList> {
 fn random_graph(rng: &mut RandomSequence, cells: u16) -> CellGraph {
     let cell = |rng: &mut RandomSequence| CellId(rng.random_range(0..cells));
     if rng.random() {
-        let runs = (0..rng.random_range(1..4)).map(|_| Run {
+        let runs = (0..rng.random_range(1..4)).map(|_| CellRun {
             cell: cell(rng),
             length: rng.random_range(1..5),
             input: 0,

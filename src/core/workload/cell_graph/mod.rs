@@ -20,14 +20,14 @@ use crate::base::units::CellId;
 /// The nodes of a request and the edges between them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CellGraph {
-    /// Runs of one cell type each, one after another. Neighbours differ in cell type, so each is one subgraph.
-    Chains(Runs),
+    /// CellRuns of one cell type each, one after another. Neighbours differ in cell type, so each is one subgraph.
+    Chains(CellRuns),
     Graph(Arc<Graph>),
 }
 
 /// A chain of cells of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Run {
+pub struct CellRun {
     pub cell: CellId,
     pub length: u32,
     /// The input size, for cells whose time depends on it (tokens); otherwise 0.
@@ -36,26 +36,26 @@ pub struct Run {
 
 /// The runs of a chain. More than two are shared by all clones, so that requests of a long network take little memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Runs {
-    One([Run; 1]),
-    Two([Run; 2]),
-    Shared(Arc<[Run]>),
+pub enum CellRuns {
+    One([CellRun; 1]),
+    Two([CellRun; 2]),
+    Shared(Arc<[CellRun]>),
 }
 
-impl Deref for Runs {
-    type Target = [Run];
-    fn deref(&self) -> &[Run] {
+impl Deref for CellRuns {
+    type Target = [CellRun];
+    fn deref(&self) -> &[CellRun] {
         match self {
-            Runs::One(runs) => runs,
-            Runs::Two(runs) => runs,
-            Runs::Shared(runs) => runs,
+            CellRuns::One(runs) => runs,
+            CellRuns::Two(runs) => runs,
+            CellRuns::Shared(runs) => runs,
         }
     }
 }
 
 impl CellGraph {
     pub fn chain(cell: CellId, length: u32) -> CellGraph {
-        CellGraph::chains([Run {
+        CellGraph::chains([CellRun {
             cell,
             length,
             input: 0,
@@ -63,8 +63,8 @@ impl CellGraph {
     }
 
     /// A chain of runs, one after another; neighbours of one cell type are merged.
-    pub fn chains(runs: impl IntoIterator<Item = Run>) -> CellGraph {
-        let mut merged: SmallVec<[Run; 2]> = SmallVec::new();
+    pub fn chains(runs: impl IntoIterator<Item = CellRun>) -> CellGraph {
+        let mut merged: SmallVec<[CellRun; 2]> = SmallVec::new();
         for run in runs {
             match merged.last_mut() {
                 Some(last) if last.cell == run.cell && last.input == run.input => {
@@ -74,9 +74,9 @@ impl CellGraph {
             }
         }
         CellGraph::Chains(match merged[..] {
-            [run] => Runs::One([run]),
-            [first, second] => Runs::Two([first, second]),
-            _ => Runs::Shared(merged[..].into()),
+            [run] => CellRuns::One([run]),
+            [first, second] => CellRuns::Two([first, second]),
+            _ => CellRuns::Shared(merged[..].into()),
         })
     }
 

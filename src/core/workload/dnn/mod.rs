@@ -6,7 +6,7 @@ mod file;
 
 use std::path::{Path, PathBuf};
 
-use super::cell_graph::{CellGraph, Run};
+use super::cell_graph::{CellGraph, CellRun};
 use super::model::CellType;
 use super::shape::Shape;
 use crate::base::shipped;
@@ -190,7 +190,7 @@ impl Dnn {
             (None, Shape::Fixed) => 0,
             _ => return None,
         };
-        let runs = self.operators().map(|operator| Run {
+        let runs = self.operators().map(|operator| CellRun {
             cell: operator.cell,
             length: 1,
             input: self.input(operator, tokens),

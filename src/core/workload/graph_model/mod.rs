@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 pub use self::operators::{GraphOperator, GraphOperatorKind};
 use self::rule::UnfoldingRule;
-use super::cell_graph::{CellGraph, Graph, Run};
+use super::cell_graph::{CellGraph, CellRun, Graph};
 use super::model::CellType;
 use super::shape::Shape;
 use crate::base::shipped;
@@ -170,7 +170,7 @@ impl GivenGraph {
         let depth_is_place = (0u32..)
             .zip(&order)
             .all(|(place, node)| graph.depths()[*node] == place);
-        let runs = order.into_iter().map(|node| Run {
+        let runs = order.into_iter().map(|node| CellRun {
             cell: self.nodes[node],
             length: 1,
             input: 0,

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use super::Takes;
 use super::expression::{IndexValues, Linear};
 use crate::base::units::CellId;
-use crate::core::workload::cell_graph::{CellGraph, Graph, GraphError, Run, circle};
+use crate::core::workload::cell_graph::{CellGraph, CellRun, Graph, GraphError, circle};
 use crate::core::workload::shape::{Shape, Tree};
 
 /// The most nodes of a request, more than fit any device. Chains may be longer, since they are not stored by node.
@@ -99,13 +99,13 @@ impl UnfoldingRule {
                     u32::MAX
                 )
             });
-            Ok(Run {
+            Ok(CellRun {
                 cell: *cell,
                 length: length?,
                 input: 0,
             })
         };
-        let runs: Result<Vec<Run>, String> = self.families.iter().map(run).collect();
+        let runs: Result<Vec<CellRun>, String> = self.families.iter().map(run).collect();
         Some(runs.map(CellGraph::chains))
     }
 

@@ -17,7 +17,7 @@ use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
-use crate::devices::network::{CellBatch, Network, NetworkCell, Scratch};
+use crate::devices::network::{BatchInputs, Network, NetworkCell, Scratch};
 use crate::devices::tests::policy_mistakes::{self, ByHand};
 
 /// On rows whose first word is a multiple of 16.
@@ -31,7 +31,7 @@ enum Trouble {
 struct Faulty(Mix, Trouble);
 
 impl NetworkCell for Faulty {
-    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+    fn run(&self, batch: &BatchInputs<'_>, out: &mut [f32], scratch: &mut Scratch) {
         self.0.run(batch, out, scratch);
         for row in 0..batch.rows {
             let word = batch.tokens[batch.tokens_of(row).start];
@@ -205,7 +205,7 @@ fn a_backend_that_is_dropped_leaves_its_tasks_undone() {
     #[derive(Debug)]
     struct Slow(Mix);
     impl NetworkCell for Slow {
-        fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+        fn run(&self, batch: &BatchInputs<'_>, out: &mut [f32], scratch: &mut Scratch) {
             std::thread::sleep(std::time::Duration::from_millis(1));
             self.0.run(batch, out, scratch);
         }

@@ -19,7 +19,7 @@ use crate::core::workload::trace::Requests;
 use crate::devices::cpu::Cpu;
 use crate::devices::cpu::table::StateTable;
 use crate::devices::cpu::worker::{CpuWorker, WorkerJob};
-use crate::devices::network::{CellBatch, NetworkCell, Scratch};
+use crate::devices::network::{BatchInputs, NetworkCell, Scratch};
 use crate::devices::tests::listed_networks::{self, Case, EXAMPLE, costs, listed, network};
 
 #[test]
@@ -134,7 +134,7 @@ struct Meeting {
 }
 
 impl NetworkCell for Meeting {
-    fn run(&self, _: &CellBatch<'_>, out: &mut [f32], _: &mut Scratch) {
+    fn run(&self, _: &BatchInputs<'_>, out: &mut [f32], _: &mut Scratch) {
         self.there.fetch_add(1, Ordering::SeqCst);
         let given_up = clock::now() + Duration::from_secs(20);
         while self.there.load(Ordering::SeqCst) < self.expected {

@@ -9,7 +9,7 @@ use smallvec::smallvec;
 use super::toy;
 use crate::base::units::{CellId, NodeId, RequestId, TaskId, WorkerId};
 use crate::core::task::{MemberList, NodeRef, Step};
-use crate::core::workload::cell_graph::{CellGraph, Run};
+use crate::core::workload::cell_graph::{CellGraph, CellRun};
 use crate::devices::cpu::table::StateTable;
 use crate::devices::cpu::worker::{CpuWorker, WorkerJob};
 use crate::devices::network::Network;
@@ -221,7 +221,7 @@ fn a_batch_leaves_the_table_alone_for_those_that_stay() {
 
 #[test]
 fn rows_of_one_cell_type_stay_while_another_runs() {
-    let run = |cell, length| Run {
+    let run = |cell, length| CellRun {
         cell: CellId(cell),
         length,
         input: 0,

@@ -6,12 +6,12 @@ use rand::RngExt;
 
 use crate::base::units::{CellId, RequestId};
 use crate::core::backend::Output;
-use crate::core::workload::cell_graph::{CellGraph, Graph, Run};
+use crate::core::workload::cell_graph::{CellGraph, CellRun, Graph};
 use crate::core::workload::model::{CellType, Model};
 use crate::core::workload::random::RandomSequence;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
-use crate::devices::network::{CellBatch, Network, NetworkCell, Scratch, Spec};
+use crate::devices::network::{BatchInputs, Network, NetworkCell, Scratch, Spec};
 
 pub const WIDTH: usize = 5;
 
@@ -23,7 +23,7 @@ pub struct Mix {
 }
 
 impl NetworkCell for Mix {
-    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], _: &mut Scratch) {
+    fn run(&self, batch: &BatchInputs<'_>, out: &mut [f32], _: &mut Scratch) {
         assert_eq!(out.len(), batch.rows * WIDTH);
         assert_eq!(batch.states_at.len(), batch.rows);
         for (row, out) in out.chunks_exact_mut(WIDTH).enumerate() {
@@ -117,7 +117,7 @@ pub fn alone(network: &Network, request: RequestId, graph: &CellGraph) -> u64 {
             .flat_map(|input| states[*input as usize])
             .collect();
         let all = 0..needs.len() as u32;
-        let batch = CellBatch {
+        let batch = BatchInputs {
             rows: 1,
             tokens: &tokens,
             token_ends: &[tokens.len() as u32],
@@ -148,7 +148,7 @@ pub fn alone(network: &Network, request: RequestId, graph: &CellGraph) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Chains,
-    /// Runs of one cell type, then of another.
+    /// CellRuns of one cell type, then of another.
     Pairs,
     Sized,
     /// Leaves under internal nodes.
@@ -200,7 +200,7 @@ impl Kind {
 
     fn request(self, rng: &mut RandomSequence) -> (Shape, CellGraph) {
         let length = rng.random_range(1..=9);
-        let run = |cell, length, input| Run {
+        let run = |cell, length, input| CellRun {
             cell: CellId(cell),
             length,
             input,

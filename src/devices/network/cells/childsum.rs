@@ -10,7 +10,7 @@ use super::{Affine, Embedding, gates};
 use crate::devices::network::elementwise::{Formula, apply, gated, gated_tanh};
 use crate::devices::network::product::MatrixRows;
 use crate::devices::network::weights::Weights;
-use crate::devices::network::{CellBatch, NetworkCell, Scratch, first};
+use crate::devices::network::{BatchInputs, NetworkCell, Scratch, first};
 
 /// A node with children in a child-sum tree. The word's part of the gates and that of the children are products of their
 /// own, as in the [operators](crate::core::workload::operator) of the cell.
@@ -44,7 +44,7 @@ impl ChildSum {
 }
 
 impl NetworkCell for ChildSum {
-    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+    fn run(&self, batch: &BatchInputs<'_>, out: &mut [f32], scratch: &mut Scratch) {
         let ChildSum {
             gates_word,
             gates_children,

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::{Affine, Embedding};
 use crate::devices::network::product::MatrixRows;
 use crate::devices::network::weights::Weights;
-use crate::devices::network::{CellBatch, NetworkCell, Scratch, first};
+use crate::devices::network::{BatchInputs, NetworkCell, Scratch, first};
 
 /// The number of tokens of a product. More would only take more memory.
 const BLOCK: usize = 512;
@@ -32,7 +32,7 @@ impl Dense {
 
 impl NetworkCell for Dense {
     /// Computes the blocks. Padding is computed like words, and left out of the mean.
-    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+    fn run(&self, batch: &BatchInputs<'_>, out: &mut [f32], scratch: &mut Scratch) {
         let hidden = self.embedding.width;
         let inner = self.second.product.inputs;
         out.fill(0.0);

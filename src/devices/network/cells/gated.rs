@@ -12,7 +12,7 @@ use super::{Affine, Embedding};
 use crate::devices::network::elementwise::{Formula, apply, gated, gated_tanh};
 use crate::devices::network::product::MatrixRows;
 use crate::devices::network::weights::Weights;
-use crate::devices::network::{CellBatch, NetworkCell, Scratch, first};
+use crate::devices::network::{BatchInputs, NetworkCell, Scratch, first};
 
 /// The most children of a node in a binary tree-LSTM.
 pub const CHILDREN: usize = 2;
@@ -86,7 +86,7 @@ impl<const GATES: usize, const ROWS: usize> Gated<GATES, ROWS> {
     /// Computes h and c. `word` gives the word that a row reads. Only \[h|c\] at the beginning of a state is written.
     pub(super) fn step(
         &self,
-        batch: &CellBatch<'_>,
+        batch: &BatchInputs<'_>,
         word: impl Fn(usize) -> u32,
         out: &mut [f32],
         scratch: &mut Scratch,
@@ -142,7 +142,7 @@ impl<const GATES: usize, const ROWS: usize> Gated<GATES, ROWS> {
 }
 
 impl<const GATES: usize, const ROWS: usize> NetworkCell for Gated<GATES, ROWS> {
-    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+    fn run(&self, batch: &BatchInputs<'_>, out: &mut [f32], scratch: &mut Scratch) {
         self.step(batch, |row| batch.token(row), out, scratch);
         // The word of an encoder's state is the one that the first decoder step reads.
         let c_ends = 2 * self.affine.units();

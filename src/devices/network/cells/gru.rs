@@ -5,7 +5,7 @@ use super::{Embedding, gates};
 use crate::devices::network::elementwise::{Formula, apply, gated, tanh};
 use crate::devices::network::product::{Block, MatrixRows, PackedWeights};
 use crate::devices::network::weights::Weights;
-use crate::devices::network::{CellBatch, NetworkCell, Scratch, first};
+use crate::devices::network::{BatchInputs, NetworkCell, Scratch, first};
 
 /// The canonical GRU (GRNN, figure 6): the reset gate comes before the recurrent product.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ fn of_gate(gate: usize, (weights, inputs): &(Vec<f32>, usize)) -> Block<'_> {
 }
 
 impl NetworkCell for Gru {
-    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+    fn run(&self, batch: &BatchInputs<'_>, out: &mut [f32], scratch: &mut Scratch) {
         let hidden = self.hidden;
         let inputs = self.reset.inputs;
         let [bias_r, bias_z, bias_n] = gates(&self.bias, hidden);

@@ -10,7 +10,7 @@ use super::Affine;
 use super::gated::Lstm;
 use crate::devices::network::product::MatrixRows;
 use crate::devices::network::weights::Weights;
-use crate::devices::network::{CellBatch, NetworkCell, Scratch, first};
+use crate::devices::network::{BatchInputs, NetworkCell, Scratch, first};
 
 /// The word that the first decoder step reads.
 pub const START: u32 = 0;
@@ -32,7 +32,7 @@ impl Decoder {
 }
 
 impl NetworkCell for Decoder {
-    fn run(&self, batch: &CellBatch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+    fn run(&self, batch: &BatchInputs<'_>, out: &mut [f32], scratch: &mut Scratch) {
         let width = self.lstm.width;
         let word_before = |row| {
             let state = batch.state(row, 0, width);
@@ -57,7 +57,7 @@ impl NetworkCell for Decoder {
             );
             let rows = largest.iter_mut().zip(out.chunks_exact_mut(width));
             for (scores, (largest, state)) in scores.chunks_exact(words.len()).zip(rows) {
-                let here = Largest {
+                let here = LargestScore {
                     scores,
                     bias: &self.projection.bias[words.clone()],
                 }
@@ -118,13 +118,13 @@ impl NetworkCell for Decoder {
     }
 }
 
-/// In a tie the first. NaN and minus infinity are skipped.
-struct Largest<'a> {
+/// The largest score; the first in a tie. NaN and minus infinity are skipped.
+struct LargestScore<'a> {
     scores: &'a [f32],
     bias: &'a [f32],
 }
 
-impl SimdOp for Largest<'_> {
+impl SimdOp for LargestScore<'_> {
     type Output = Option<(f32, usize)>;
 
     #[inline(always)]
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn the_lowest_of_the_largest_is_chosen() {
         let largest = |scores: &[f32]| {
-            Largest {
+            LargestScore {
                 scores,
                 bias: &vec![0.5; scores.len()],
             }
@@ -199,7 +199,7 @@ mod tests {
             assert_eq!(largest(&vec![f32::NAN; words]), None);
         }
         assert_eq!(
-            Largest {
+            LargestScore {
                 scores: &[1.0, 1.5],
                 bias: &[1.0, 0.0]
             }

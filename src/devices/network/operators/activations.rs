@@ -40,7 +40,7 @@ impl Activations {
         self.queries.resize(size.max(self.queries.len()), padding);
     }
 
-    /// With padding.
+    /// The number of queries, padding included.
     pub fn queries(&self) -> usize {
         self.queries.len()
     }

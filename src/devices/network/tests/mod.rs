@@ -11,7 +11,7 @@ use rand::Rng;
 use rand::RngExt;
 
 use self::naive::Naive;
-use super::{CellBatch, Network, Scratch, Spec};
+use super::{BatchInputs, Network, Scratch, Spec};
 use crate::base::units::{CellId, RequestId};
 use crate::core::workload::model::{Model, Unfolder};
 use crate::core::workload::random::{self, RandomSequence};
@@ -186,7 +186,7 @@ fn run(network: &Network, cell: usize, rows: &[&Row], scratch: &mut Scratch) -> 
             })
             .collect()
     };
-    let batch = CellBatch {
+    let batch = BatchInputs {
         rows: rows.len(),
         tokens: &rows
             .iter()

@@ -47,18 +47,18 @@ pub struct Tolerance {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Largest {
+pub struct LargestError {
     /// Relative to the root mean square of the expected values.
     pub error: f64,
     /// Relative to the tolerance; at most 1 if correct.
     pub of_tolerated: f64,
 }
 
-impl Largest {
+impl LargestError {
     /// The larger of two, field by field.
     #[must_use]
-    pub fn max(self, other: Largest) -> Largest {
-        Largest {
+    pub fn max(self, other: LargestError) -> LargestError {
+        LargestError {
             error: self.error.max(other.error),
             of_tolerated: self.of_tolerated.max(other.of_tolerated),
         }
@@ -67,7 +67,7 @@ impl Largest {
     /// Records a difference. NaN counts as infinite.
     fn take(&mut self, error: f64, tolerated: f64) -> bool {
         let error = if error.is_nan() { f64::INFINITY } else { error };
-        *self = self.max(Largest {
+        *self = self.max(LargestError {
             error,
             of_tolerated: error / tolerated,
         });
@@ -121,7 +121,11 @@ impl Tolerance {
     }
 
     /// Compares the activation after an operator with the CPU's, computed from the same input.
-    pub fn check_operator(&self, passed: &Passed<'_>, largest: &mut Largest) -> Result<(), String> {
+    pub fn check_operator(
+        &self,
+        passed: &Passed<'_>,
+        largest: &mut LargestError,
+    ) -> Result<(), String> {
         let tolerated = of_product(self.operands, passed.work.inner as f64);
         let size = root_mean_square(passed.expected).max(root_mean_square(passed.read));
         let numbers = passed.found.iter().zip(passed.expected);
@@ -134,7 +138,7 @@ impl Tolerance {
             })
     }
 
-    /// As a multiple of the root mean square.
+    /// The tolerated difference, as a multiple of the root mean square.
     pub fn at(&self, depth: u32) -> f64 {
         self.step * f64::from(depth.max(1)).sqrt()
     }
@@ -147,7 +151,7 @@ impl Tolerance {
         expected: &FollowedOutput,
         depth: u32,
         width: usize,
-        largest: &mut Largest,
+        largest: &mut LargestError,
     ) -> Result<(), String> {
         let FollowedOutput {
             output: expected,

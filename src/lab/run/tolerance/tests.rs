@@ -9,7 +9,7 @@ use crate::core::workload::model::{Model, Unfolder};
 use crate::core::workload::shape::Shape;
 use crate::devices::network::operators::{Activations, Operators};
 use crate::devices::network::weights::tests::write;
-use crate::devices::network::{CellBatch, Network, Scratch};
+use crate::devices::network::{BatchInputs, Network, Scratch};
 
 const HIDDEN: u32 = 96;
 
@@ -73,7 +73,7 @@ fn computed(
         }
         let mut out = vec![0.0; width];
         let all = 0..(states.len() / width) as u32;
-        let batch = CellBatch {
+        let batch = BatchInputs {
             rows: 1,
             tokens: &[network.token(RequestId(id.into()), node)],
             token_ends: &[1],
@@ -173,8 +173,8 @@ impl Case {
         precision: Precision,
         id: u32,
         found: &Output,
-    ) -> (Result<(), String>, Largest) {
-        let mut largest = Largest::default();
+    ) -> (Result<(), String>, LargestError) {
+        let mut largest = LargestError::default();
         let expected = self
             .network
             .follow(RequestId(id.into()), &self.graph, &found.words);
@@ -393,7 +393,7 @@ fn operators_are_judged_one_by_one() {
                     .unwrap(),
             );
             let judge = |found: &[f32]| {
-                let mut largest = Largest::default();
+                let mut largest = LargestError::default();
                 let judged = operators.follow(request, &graph, found, |passed| {
                     tolerance.check_operator(passed, &mut largest)
                 });

@@ -447,7 +447,7 @@ fn a_network_is_described_and_costs_may_be_left_out() {
     let scenario = desk
         .read(&GOOD.replace("costs = \"costs.csv\"", ""), &sets)
         .unwrap();
-    let Workload {
+    let WorkloadSection {
         hidden,
         embedding,
         vocabulary,

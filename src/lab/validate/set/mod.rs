@@ -12,7 +12,7 @@ use statrs::statistics::{Data, Median as _, OrderStatistics as _};
 
 use super::compare::{Comparison, compare};
 use super::ledger::{Ledger, replay_with_ledger};
-use super::results::{Point, Results};
+use super::results::{RecordedPoint, Results};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::base::units::Rate;
@@ -346,7 +346,7 @@ fn replay_points(
         scenarios, points, ..
     } = Results::open(folder, registry)?;
     let inputs = RunInputs::new(&scenarios[0])?;
-    let one = |point: &Point| {
+    let one = |point: &RecordedPoint| {
         Ok((
             point.run.load.to_string(),
             replay_with_ledger(&inputs, point, model)?.1,

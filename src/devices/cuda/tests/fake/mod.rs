@@ -21,7 +21,7 @@ use self::slots::{Clock, Place};
 use crate::base::units::{CellId, RequestId, WorkerId};
 use crate::core::workload::random;
 use crate::devices::cuda::device::{
-    BatchRow, BatchShape, DeviceFault, DeviceStream, Event, HostPlace, PlanId, StateSlot,
+    BatchShape, DeviceFault, DeviceStream, Event, GatherRow, HostPlace, PlanId, StateSlot,
 };
 use crate::devices::network::operators::{Activations, Operators};
 use crate::devices::network::{self, Network, Scratch};
@@ -89,7 +89,7 @@ struct Queue {
 
 #[derive(Debug)]
 enum Operation {
-    Gather(BatchShape, Vec<BatchRow>, Vec<StateSlot>),
+    Gather(BatchShape, Vec<GatherRow>, Vec<StateSlot>),
     Launch(BatchShape),
     Signal,
     Record(u64),
@@ -117,7 +117,7 @@ impl Operation {
 
 struct Table {
     shape: BatchShape,
-    rows: Vec<BatchRow>,
+    rows: Vec<GatherRow>,
     inputs: Vec<StateSlot>,
     /// The gathered states.
     taken: Vec<Vec<f32>>,
@@ -377,7 +377,7 @@ impl Fake {
     ) -> Vec<Vec<f32>> {
         let rows = tokens.len();
         let token_ends: Vec<u32> = (1..=rows as u32).collect();
-        let batch = network::CellBatch {
+        let batch = network::BatchInputs {
             rows,
             tokens,
             token_ends: &token_ends,
@@ -558,7 +558,7 @@ impl Fake {
 fn operated(
     operators: &Operators,
     shape: BatchShape,
-    live: &[(BatchRow, u32)],
+    live: &[(GatherRow, u32)],
     states: &[Vec<f32>],
 ) -> Vec<Vec<f32>> {
     let mut from = Activations::default();
