@@ -56,4 +56,4 @@ pub use base::{error, precision, units};
 pub use core::{backend, conformance, cost, engine, policy, record, sim, summary, task, workload};
 pub use devices::{cpu, cuda, network};
 pub use lab::run as experiment;
-pub use lab::{explain, import, results, run, scenario, search, validate};
+pub use lab::{explain, figures, import, results, run, scenario, search, validate};

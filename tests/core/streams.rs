@@ -10,6 +10,7 @@ use batchlab::cost::CostModel;
 use batchlab::cost::table::Overhead;
 use batchlab::error::Error;
 use batchlab::explain::{ExplainedSubject, RepeatedRun, SubjectKind};
+use batchlab::figures;
 use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
 use batchlab::policy::whole::PaddedBatch;
 use batchlab::policy::{Completed, Outcomes, Policy};
@@ -265,6 +266,7 @@ fn files_and_figures_have_a_lane_for_each_stream() {
         timeline.contains("worker 0 stream 0") && timeline.contains("worker 0 stream 1"),
         "{timeline}"
     );
+    figures::draw(&scenario, path, &[]).unwrap();
     let gantt = fs::read_to_string(path.join("gantt.svg")).unwrap();
     assert!(
         gantt.contains("stream 0") && gantt.contains("stream 1"),

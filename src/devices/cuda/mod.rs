@@ -1,7 +1,7 @@
 //! The CUDA backend.
 //!
 //! The host decides everything when a task is submitted: which slots its nodes read and write, what is gathered, and
-//! which earlier uses of these slots must be over. It queues all of this on the task's stream at once ([`launcher`]),
+//! which earlier uses of these slots must be over. It queues all of this on the task's stream at once (`launcher`),
 //! and the device runs asynchronously. To follow the progress, the host reads a word of its own memory (BatchMaker,
 //! section 4.3). The trait [`Device`] hides the GPUs.
 

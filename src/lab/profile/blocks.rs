@@ -8,8 +8,8 @@ use rand::seq::SliceRandom as _;
 
 use super::samples::{TASKS, TaskKind};
 use super::steady;
-use super::wanted::ProfileTarget;
-use super::{NetworkProfile, ProfileSettings, ProfileSubject, served, streams, whole};
+use super::targets::ProfileTarget;
+use super::{NetworkProfile, ProfileSettings, ProfileSubject, service, streams, whole};
 use crate::base::error::Result;
 use crate::base::units::Nanos;
 use crate::core::workload::random::{self, RandomSequence};
@@ -68,7 +68,7 @@ fn parts(wanted: &ProfileTarget, settings: &ProfileSettings) -> Vec<ProfilePart>
         return parts;
     }
     if wanted.model.takes_trees() {
-        add(&TASKS, batches, one_by_one(served::measure_trees));
+        add(&TASKS, batches, one_by_one(service::measure_trees));
     }
     for bench in steady::benches(wanted) {
         let measure: MeasureSizes = Box::new(move |subject, sizes, profile| {
@@ -96,8 +96,8 @@ fn parts(wanted: &ProfileTarget, settings: &ProfileSettings) -> Vec<ProfilePart>
     }
     let sizes = whole::sizes(wanted, settings);
     add(&[TaskKind::Whole], &sizes, one_by_one(whole::measure));
-    let sizes = served::launch_batches(settings);
-    add(&[], &sizes, one_by_one(served::measure_launch));
+    let sizes = service::launch_batches(settings);
+    add(&[], &sizes, one_by_one(service::measure_launch));
     parts
 }
 

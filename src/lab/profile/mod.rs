@@ -24,10 +24,10 @@
 mod blocks;
 mod report;
 mod samples;
-mod served;
+mod service;
 mod steady;
 mod streams;
-mod wanted;
+mod targets;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ use self::samples::{
     CellTimes, ProfileClock, SamplesByBatch, Slowness, TaskKind, TimeSamples, TimedTask,
     mean_over_median,
 };
-pub use self::wanted::{ProfileTarget, batches_of, cells_of, measured};
+pub use self::targets::{ProfileTarget, batches_of, cells_of, measured};
 use self::whole::TaskTime;
 use crate::base::error::{Error, Result};
 use crate::base::memory::require;

@@ -4,7 +4,7 @@ use std::iter::repeat_n;
 use std::ops::Range;
 
 use super::samples::{ProfileClock, STEPS, TaskKind, TimedTask, as_seen};
-use super::wanted::{ProfileTarget, of_input};
+use super::targets::{ProfileTarget, of_input};
 use super::{NetworkProfile, ProfileSubject, id_of, unfolded};
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};

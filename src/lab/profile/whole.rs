@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::samples::{CellTimes, SamplesByBatch, TaskKind, WHOLE, curve};
-use super::served::{ServiceRun, serve};
+use super::service::{ServiceRun, serve};
 use super::steady::measure_operators;
-use super::wanted::{ProfileTarget, cells_of, children, of_input};
+use super::targets::{ProfileTarget, cells_of, children, of_input};
 use super::{NetworkProfile, ProfileSettings, ProfileSubject};
 use crate::base::error::Result;
 use crate::base::units::Nanos;

@@ -95,7 +95,7 @@ struct Opened {
 
 impl<'s> Sweep<'s> {
     /// Reads the inputs and prepares the targets. When `stop` is set, finished runs are kept, and the logs of a current
-    /// real run. Scenarios of a real run must be [complete](complete).
+    /// real run. Scenarios of a real run must be [complete].
     pub fn prepare(
         scenarios: &'s [Scenario],
         options: &'s RunOptions,

@@ -300,7 +300,7 @@ pub struct ClassEntry {
     /// Its part of the requests, where these are drawn, or where the trace does not say: relative to the other shares.
     #[serde(default = "tables::one")]
     pub share: f64,
-    /// The latency objective, instead of [`Metrics::slo`].
+    /// The latency objective, instead of [`MetricsSection::slo`].
     #[serde(default, with = "tables::positive_time")]
     pub slo: Option<Nanos>,
     /// The priority for policies: a higher one is more urgent.

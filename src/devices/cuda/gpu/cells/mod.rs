@@ -35,7 +35,7 @@ pub(super) trait GpuCell: std::fmt::Debug + Send {
     }
 
     /// The gather, by default of the table of rows alone, for cells without an operand of each row. Its first three
-    /// arguments are [set](Call::set_staged) for each batch.
+    /// arguments are [set](KernelCall::set_staged) for each batch.
     fn gather(&self, at: &WorkSetup<'_>) -> KernelCall {
         at.gathering("gather_queries", 1, ())
     }

@@ -211,7 +211,7 @@ impl KernelChoice {
         })
     }
 
-    /// The launches of a batch that [is ready](Chosen::make_ready): the number of sequences in each, and its kernel, whose
+    /// The launches of a batch that [is ready](KernelChoice::make_ready): the number of sequences in each, and its kernel, whose
     /// batch may be larger.
     pub(in crate::devices::cuda::gpu) fn launches(
         &self,

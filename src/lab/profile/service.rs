@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::slice;
 
 use super::samples::{TaskKind, TimedTask, as_seen, costs, curve};
-use super::wanted::{children, of_input};
+use super::targets::{children, of_input};
 use super::{NetworkProfile, ProfileSettings, ProfileSubject, unfolded};
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, TaskId, WorkerId};
