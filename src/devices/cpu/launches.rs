@@ -1,5 +1,5 @@
-//! Tasks of operators: each launch runs one kind of operator for many nodes. Outputs of a launch lie one after another,
-//! in its order. An input whose rows are not evenly spaced in memory is copied first.
+//! Tasks of operators: each launch runs one kind of operator for many nodes. The outputs of a launch are adjacent in
+//! memory, in the order of its units and nodes. An input whose rows are not evenly spaced in memory is copied first.
 
 use super::table::StateTable;
 use crate::base::clock;
@@ -14,7 +14,7 @@ use crate::devices::network::by_operator::{
 use crate::devices::network::{Network, first};
 use crate::devices::task_checks::find_node;
 
-/// The memory of a worker for tasks of operators. All outputs of a task stay to its end.
+/// The memory of a worker for tasks of operators. All outputs of a task stay here until the task ends.
 #[derive(Debug, Default)]
 pub struct OperatorMemory {
     numbers: Vec<f32>,
@@ -50,11 +50,11 @@ impl OperatorNode {
     }
 }
 
-/// The places from here on are those of embeddings.
+/// Places from this one on are those of embeddings.
 const VECTORS: usize = 1 << 60;
 /// The place of an output that is not computed yet.
 const MISSING: usize = usize::MAX;
-/// The first numbers are zeros: initial states and missing children.
+/// The place of zeros, which initial states and missing children consist of.
 const ZEROS: usize = 0;
 
 /// Runs the launches of a task.
@@ -210,7 +210,7 @@ impl<'a> OperatorLauncher<'a> {
         self.memory.rows = rows;
     }
 
-    /// Runs any other operator for the nodes of a unit.
+    /// Runs an operator that computes no product of matrices, for the nodes of a unit.
     fn run(&mut self, unit: LaunchUnit, waves: &'a [Wave]) {
         let op = self.operator(unit, waves);
         let wave = &waves[unit.wave as usize];
@@ -408,7 +408,7 @@ impl<'a> OperatorLauncher<'a> {
     }
 }
 
-/// The distance of rows, if they are evenly spaced and not embeddings.
+/// The distance from each row to the next, if the rows are evenly spaced and not embeddings.
 fn spacing(rows: &[(usize, usize)]) -> Option<usize> {
     let (begin, width) = *rows.first()?;
     let stride = rows

@@ -41,10 +41,10 @@ pub struct Cpu {
     table: Arc<StateTable>,
     /// The queue of each thread, worker by worker.
     jobs: Vec<Sender<WorkerJob>>,
-    /// The threads of a worker.
+    /// The number of threads of each worker.
     lanes: usize,
     reports: Receiver<TaskReport>,
-    /// The completions to report, in the order of their finish, then of their submission. The last item is their start.
+    /// The completions to report, ordered by finish, then by submission. The last item is the start of the task.
     due: BinaryHeap<Reverse<(Nanos, TaskId, Nanos)>>,
     /// The member lists of completed tasks, kept for their memory.
     spare: Vec<MemberList>,
@@ -65,8 +65,8 @@ pub fn lanes(workers: usize, streams: u16) -> usize {
 
 impl Cpu {
     /// Starts the workers, then the clock. Each worker has `lanes` threads, among which its streams are distributed. If
-    /// there are more cores than threads, the calling thread, which is the engine's, keeps to one of them until the value
-    /// is dropped. With a `log`, workers send it the time of each step of tasks of whole requests, in order.
+    /// there are more cores than threads, the calling thread, which is the engine's, keeps to one of them until the
+    /// value is dropped. With a `log`, workers send it the time of each step of tasks of whole requests, in order.
     pub fn new(
         network: Arc<Network>,
         requests: &Requests,
@@ -169,8 +169,8 @@ impl Cpu {
         })
     }
 
-    /// Waits for a report, at most until the deadline. While nothing runs, the next event is at the deadline, so that the
-    /// engine sleeps even if it may spin.
+    /// Waits for a report, at most until the deadline. While nothing runs, the next event is at the deadline, so that
+    /// the engine sleeps even if it may spin.
     fn await_report(&self, deadline: Option<Instant>) -> Option<TaskReport> {
         if self.spins && self.unfinished > 0 {
             return threads::spin(&self.reports, deadline);
@@ -250,7 +250,7 @@ impl Drop for Cpu {
         self.stop.store(true, Ordering::Relaxed);
         self.jobs.clear();
         for thread in self.threads.drain(..) {
-            // A panic was printed by the thread.
+            // If the thread panicked, it has printed the panic.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,5 @@
 //! The rows of a batch: the states that a cell reads and writes. The states of members that stay are not copied: two
-//! buffers are swapped. A state never changes after it was written, so copies elsewhere do not matter.
+//! buffers are swapped. A state never changes once it is written, so copies elsewhere do not matter.
 
 use std::mem::swap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::devices::network::{BatchInputs, Network, Scratch};
 #[derive(Debug, Default)]
 pub struct CpuRows {
     cell: CellId,
-    /// The numbers of a state.
+    /// The width of a state, in numbers.
     width: usize,
     rows: Vec<CpuRow>,
     /// The rows before the last gather, kept for their memory.
@@ -28,7 +28,8 @@ pub struct CpuRows {
     token_ends: Vec<u32>,
     /// The new state of each row.
     made: Vec<f32>,
-    /// The words that each row has written since its state was last put into the table. There may be more lists than rows.
+    /// The words that each row has written since its state was last put into the table. There may be more lists than
+    /// rows.
     words: Vec<Vec<u32>>,
     /// Memory for `words`, empty between two gathers.
     words_before: Vec<Vec<u32>>,
@@ -127,9 +128,9 @@ impl CpuRows {
         self.rows.iter().filter_map(CpuRow::next)
     }
 
-    /// Makes a row for each of these nodes, and padding up to `size` rows. The states of rows that continue are not copied;
-    /// those of the others are put into the table, and what new rows read is taken from there. If a node can't run, its
-    /// request fails and its row is padding. Returns the number of bytes taken.
+    /// Makes a row for each of these nodes, and padding up to `size` rows. The states of rows that continue are not
+    /// copied; those of the others are put into the table, and what new rows read is taken from there. If a node can't
+    /// run, its request fails and its row is padding. Returns the number of bytes taken.
     pub fn gather(&mut self, nodes: &[NodeRef], size: usize, table: &StateTable) -> u64 {
         self.put_leavers(nodes, table);
         self.move_stayers(nodes, size.max(nodes.len()));

@@ -1,5 +1,5 @@
-//! The states of all requests. Each request has a lock, held for the copies of one node. It ends here exactly once:
-//! with the digest of its output, or with a reason for its failure.
+//! The states of all requests. Each request has a lock, held for the copies of one node. A request ends here exactly
+//! once: with the digest of its output, or with a reason for its failure.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,19 +15,19 @@ use crate::devices::task_checks::{self, NodePlace, check_order, run_twice};
 pub struct StateTable {
     pub graphs: Arc<[CellGraph]>,
     network: Arc<Network>,
-    /// The numbers of a state.
+    /// The width of a state, in numbers.
     width: usize,
     slots: Box<[Mutex<RequestSlot>]>,
 }
 
-/// How far a request is.
+/// The progress of a request.
 enum RequestSlot {
     Fresh,
     Chain(Box<ChainState>),
     Graph(Box<GraphStates>),
     /// The digest of the output.
     Done(u64),
-    /// The reason of the failure, until it is reported.
+    /// The reason for the failure, until it is reported.
     Failed(Option<Box<str>>),
 }
 
@@ -111,7 +111,7 @@ impl StateTable {
         }
     }
 
-    /// Stores the state and the words since the last stored state. The last node completes the request.
+    /// Stores a node's state, and the words written since the last stored state. The last node completes the request.
     pub fn put(&self, at: NodeRef, cell: CellId, state: &[f32], words: &[u32]) {
         let mut slot = self.slot(at.request);
         // Without a branch, the loop is a few vector instructions.

@@ -55,8 +55,8 @@ impl Cores {
         }
     }
 
-    /// Pins the calling thread, which is the engine's, if there is a core to spare. Call it after the start of the
-    /// workers, which would inherit the core.
+    /// Pins the calling thread, which is the engine's, if there is a core to spare. Call this after the workers have
+    /// started, because they would inherit the core.
     pub fn pin_engine(&mut self) -> Option<Pinned> {
         if self.spare {
             Pinned::to(self.free.next()?)
@@ -70,7 +70,7 @@ impl Cores {
 #[derive(Clone, Copy, Debug)]
 pub struct CpuCore(usize);
 
-/// The cores that the calling thread may use, or none if the system does not say.
+/// The cores that the calling thread may use, or none if the system does not report them.
 #[cfg(target_os = "linux")]
 fn allowed_cores() -> Vec<CpuCore> {
     let Ok(allowed) = sched_getaffinity(THIS_THREAD) else {

@@ -225,8 +225,8 @@ impl CpuWorker {
         self.work.batches.iter_mut().for_each(CpuRows::clear);
     }
 
-    /// Runs a step of whole requests once. Rows stay in place as long as no node is ready to join them; ended rows stay as
-    /// padding while the step keeps its size. Returns whether no row joined or ended.
+    /// Runs a step of whole requests once. Rows stay in place as long as no node is ready to join them; ended rows stay
+    /// as padding while the step keeps its size. Returns whether no row joined or ended.
     fn run_step(&mut self, step: &Step) -> bool {
         let size = step.batch as usize;
         self.launched.launches += 1;

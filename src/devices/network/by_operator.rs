@@ -1,8 +1,8 @@
-//! Cells operator by operator, for policies that batch below cells. The operators are those of
+//! The execution of cells operator by operator, for policies that batch below cells. The operators are those of
 //! [`Model::operators`](crate::core::workload::model::Model::operators); a launch runs one of them for many nodes.
 //!
-//! Results have the bits of the cells. So a sigmoid is kept as its reciprocal and a tanh as a fraction, and the product
-//! that takes them divides once, as a cell does.
+//! The results equal those of the cells bit for bit. So a sigmoid is kept as its reciprocal and a tanh as a fraction,
+//! and the product that takes them divides once, as a cell does.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub struct OperatorPrograms {
     pub hidden: usize,
     /// The program of each cell type, with biases in their products.
     operators: Vec<CellProgram>,
-    /// The same with a bias as an operator of its own.
+    /// The same programs, with each bias as an operator of its own.
     kernels: Vec<CellProgram>,
     products: Vec<Stacked>,
     /// The embeddings, table after table.
@@ -40,7 +40,7 @@ pub struct OperatorPrograms {
 #[derive(Debug)]
 pub struct CellProgram {
     pub operators: Vec<Op>,
-    /// The operators that give h, c and the word of the new state.
+    /// The operators whose outputs are h, c and the word of the new state.
     pub state: [Option<u16>; 3],
 }
 
@@ -49,9 +49,9 @@ pub struct CellProgram {
 pub struct Op {
     pub rows: RowRule,
     pub inputs: Vec<OperatorInput>,
-    /// The numbers of a row of the output.
+    /// The width of a row of the output, in numbers.
     pub width: usize,
-    /// The numbers of a left row, if the operator is a product.
+    /// The width of a left row, in numbers, if the operator is a product.
     pub inner: usize,
     pub action: OperatorAction,
     /// The number of operators before this one that run once, and of those that run for each input cell.
@@ -62,9 +62,9 @@ pub struct Op {
 #[derive(Clone, Copy, Debug)]
 pub struct OperatorInput {
     pub from: InputOrigin,
-    /// The beginning of a row of the input in a row of its source.
+    /// The column of the source at which a row of the input begins.
     pub column: usize,
-    /// The distance of this beginning from copy to copy.
+    /// The distance from this column to that of the operator's next copy.
     pub step: usize,
     pub width: usize,
     /// The smallest number of rows. Missing rows are zeros.
@@ -113,7 +113,7 @@ struct Stacked {
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
     pub data: &'a [f32],
-    /// The distance of two rows in `data`.
+    /// The distance from one row to the next in `data`.
     pub stride: usize,
     /// The number of rows for each row of the output.
     pub each: usize,
@@ -215,10 +215,11 @@ impl OperatorPrograms {
         }
     }
 
-    /// Runs any other operator. All rows of the output have the same number of input rows.
+    /// Runs an operator that computes no product of matrices. All rows of the output have the same number of input
+    /// rows.
     pub fn run(&self, op: &Op, operands: &[Operand<'_>], out: &mut [f32]) {
         let width = op.inputs.first().map_or(0, |input| input.width);
-        // The input rows of a row of the output, from the only rows of each input.
+        // The row of an input for a row of the output, where each input has one.
         let row = |number: usize, row: usize| {
             let Operand { data, stride, .. } = operands[number];
             &data[row * stride..][..op.inputs[number].width]
@@ -280,7 +281,7 @@ fn largest(scores: &[f32]) -> f32 {
     best.map_or(f32::NAN, |(place, _)| place as f32)
 }
 
-/// The parts of a state.
+/// The indices of the parts of a state.
 const H: usize = 0;
 const C: usize = 1;
 const WORD: usize = 2;

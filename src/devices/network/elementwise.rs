@@ -42,7 +42,7 @@ impl<F: Formula<IN, OUT>, const IN: usize, const OUT: usize> SimdOp for Pass<'_,
         let ops = isa.f32();
         let width = outputs[0].len();
         let lanes = ops.len();
-        // Cut once, so that the loop has no bounds checks.
+        // The rows are cut once, so that the loop has no bounds checks.
         let inputs = inputs.map(|row| &row[..width]);
         outputs
             .iter()
@@ -90,7 +90,7 @@ pub fn gated<I: Isa>(isa: I, gate: I::F32, x: I::F32) -> I::F32 {
 pub fn gated_tanh<I: Isa>(isa: I, gate: I::F32, x: I::F32) -> I::F32 {
     let ops = isa.f32();
     let (above, below) = tanh_fraction(isa, x);
-    // If this overflows, the result is zero, as it should be.
+    // If the denominator overflows, the result is zero, as it should be.
     ops.div(above, ops.mul(below, one_and_exp_of_negative(isa, gate)))
 }
 
@@ -100,7 +100,7 @@ pub fn tanh<I: Isa>(isa: I, x: I::F32) -> I::F32 {
     isa.f32().div(above, below)
 }
 
-/// Limited to ±`most`. NaN stays NaN, because no comparison with it holds.
+/// Limits `x` to ±`most`. NaN stays NaN, because no comparison with it holds.
 #[inline(always)]
 fn limited<I: Isa>(isa: I, x: I::F32, most: f32) -> I::F32 {
     let ops = isa.f32();
@@ -113,11 +113,11 @@ fn limited<I: Isa>(isa: I, x: I::F32, most: f32) -> I::F32 {
 /// 1 + e^-x, to a relative error of 2e-7.
 #[inline(always)]
 pub fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
-    // Up to here 2^k and 2^-k are normal numbers. Gates saturate long before.
+    // Up to this value, 2^k and 2^-k are normal numbers. Gates saturate long before.
     const MOST: f32 = 87.0;
     // The first part has few digits, so that its product with k is exact.
     const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
-    // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2, fitted: e^r is off by 3e-9 relatively.
+    // A polynomial fitted to (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2. The relative error of e^r is 3e-9.
     const FIT: [f32; 5] = [
         0.499_999_94,
         0.166_665_2,
@@ -125,7 +125,7 @@ pub fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
         0.008_368_781,
         0.001_381_446_7,
     ];
-    // Rounds to a whole number in the low bits.
+    // Adding this rounds to a whole number, which is then in the low bits.
     const ROUND: f32 = (3 << 22) as f32;
 
     let ops = isa.f32();
@@ -150,9 +150,10 @@ pub fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
 /// tanh(x) as a fraction, to a relative error of 4e-7.
 #[inline(always)]
 pub fn tanh_fraction<I: Isa>(isa: I, x: I::F32) -> (I::F32, I::F32) {
-    // Beyond this the nearest float32 is 1.
+    // Beyond this value, the float32 nearest to tanh(x) is 1.
     const MOST: f32 = 9.02;
-    // x P(x^2) / Q(x^2), fitted: relative error 2e-8. All coefficients are positive, so nothing cancels.
+    // tanh(x) is x P(x^2) / Q(x^2), fitted to a relative error of 2e-8. All coefficients are positive, so nothing
+    // cancels.
     const P: [f32; 5] = [
         1.0,
         0.133_797_14,

@@ -31,12 +31,12 @@ impl Alloc for HugePages {
 }
 
 impl HugePages {
-    /// Asks the system to move all allocations, once they are filled; it may refuse.
+    /// Asks the system to move all allocations to huge pages, which it may refuse. Call this once they are filled.
     ///
-    /// Asking before would leave out the ends of each allocation: only fully mapped pages can become a huge one.
+    /// Asking earlier would leave out the ends of each allocation: only fully mapped pages can become a huge one.
     pub fn move_there(self) {
         for piece in self.given.into_inner() {
-            // Less would waste too much memory.
+            // A huge page for a smaller allocation would waste too much memory.
             if piece.len() >= HUGE / 2 {
                 advise(piece.start / HUGE * HUGE..piece.end.next_multiple_of(HUGE));
             }
@@ -48,7 +48,7 @@ impl HugePages {
 fn advise(pages: Range<usize>) {
     use nix::libc::{c_int, c_void, madvise};
 
-    // Not every C library defines it.
+    // Not every C library defines this constant.
     const MADV_COLLAPSE: c_int = 25;
 
     let start = std::ptr::without_provenance_mut::<c_void>(pages.start);

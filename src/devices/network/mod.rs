@@ -1,7 +1,7 @@
 //! Networks that the CPU computes, in float32.
 //!
-//! A [`NetworkCell`] computes the states of many nodes at once and knows nothing of requests. The bits of a row do not depend
-//! on the other rows, so a batched request can be compared with the same request run alone. Listed networks have
+//! A [`NetworkCell`] computes the states of many nodes at once and knows nothing of requests. The bits of a row do not
+//! depend on the other rows, so a batched request can be compared with the same request run alone. Listed networks have
 //! [`Operators`] in place of cells.
 
 pub mod by_operator;
@@ -59,7 +59,7 @@ impl Spec {
         }
     }
 
-    /// Checks the sizes for a model. Messages begin with the key.
+    /// Checks the sizes for a model. Error messages begin with the key.
     pub fn check(&self, model: &Model) -> Result<()> {
         if model.graph_model().is_some() {
             return Err(Error::input(format!(
@@ -123,8 +123,8 @@ pub trait NetworkCell: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Replaces the word in a state. Returns how far its score is below the best, in root mean squares of all scores;
-    /// infinity if there is no such word.
+    /// Replaces the word in a state. Returns how far the new word's score is below the best, in root mean squares of
+    /// all scores; infinity if there is no such word.
     fn replace_word(&self, _state: &mut [f32], _word: u32) -> f64 {
         f64::INFINITY
     }
@@ -195,7 +195,7 @@ pub struct Scratch {
     pub more: Vec<f32>,
 }
 
-/// The beginning of a buffer, which is made long enough. The values in it are arbitrary.
+/// The first `length` numbers of a buffer, which grows if it is too short. Their values are arbitrary.
 pub fn first(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
     if buffer.len() < length {
         buffer.resize(length, 0.0);

@@ -9,8 +9,8 @@ use super::huge_pages::HugePages;
 #[cfg(target_arch = "x86_64")]
 use super::row_tiles::RowTiles;
 
-/// The number of columns of a panel, whose result for some hundred rows stays in a core's cache. Tests cut small
-/// networks too.
+/// The number of columns of a panel, whose result for some hundred rows stays in a core's cache. Tests use a smaller
+/// number, so that small networks are cut too.
 const COLUMNS: usize = if cfg!(test) { 64 } else { 512 };
 
 /// A panel's units are a multiple of this, to fill the kernel's tiles.
@@ -18,11 +18,11 @@ const STEP: usize = 32;
 
 /// Weights packed once, multiplied with batches of rows from the left.
 ///
-/// A panel has all gates of some units, enough to compute them. A row of the result has the same bits in every batch,
-/// since with packed weights both kernels sum in one order.
+/// A panel has all gates of some units, so that its result suffices to compute them. A row of the result has the same
+/// bits in every batch, since with packed weights both kernels sum in one order.
 pub struct PackedWeights {
     pub inputs: usize,
-    /// The panels in the order of their units. Equal numbers of gates and units are cut in the same way.
+    /// The panels in the order of their units. Products with equal numbers of gates and units are cut in the same way.
     pub panels: Vec<Panel>,
 }
 
@@ -49,7 +49,7 @@ pub struct Block<'a> {
     pub inputs: usize,
 }
 
-/// The left operand: the beginnings of rows that are `stride` numbers apart.
+/// The left operand: rows whose beginnings are `stride` numbers apart.
 #[derive(Clone, Copy)]
 pub struct MatrixRows<'a> {
     pub data: &'a [f32],
@@ -160,7 +160,7 @@ fn gemm<'a>(
             [left.stride, 1],
         )
         .expect("the rows were cut to what the strides reach");
-        // It holds no memory, but can't be sent to another thread.
+        // An executor is made for each product: it holds no memory, but can't be sent to another thread.
         GemmExecutor::<f32>::new()
             .gemm(
                 result,
@@ -199,7 +199,7 @@ mod tests {
             .collect()
     }
 
-    /// Whole rows of the result, gate after gate.
+    /// Multiplies, and returns whole rows of the result, gate after gate.
     fn run(
         product: &PackedWeights,
         gates: usize,
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_row_has_the_same_bits_in_every_batch() {
-        // Inner sizes around the kernel's blocks, outputs around its tiles, one panel and several.
+        // The inner sizes are around the kernel's blocks, the outputs around its tiles, in one panel and in several.
         let sizes = [
             (1, 1, 1),
             (7, 1, 5),
@@ -281,7 +281,7 @@ mod tests {
             };
             let own = rows_of(Packed::new);
             let library = rows_of(Packed::library);
-            // Much more than rounding, much less than a product that is missing or counted twice.
+            // This is much more than rounding, and much less than a product that is missing or counted twice.
             let most = 4.0 * inputs as f32 * f32::EPSILON;
             for (own, library) in own.iter().flatten().zip(library.iter().flatten()) {
                 assert!(

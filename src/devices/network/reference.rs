@@ -1,4 +1,4 @@
-//! Reference outputs: a request run alone, node after node. Batched CPU runs must equal it bit for bit; another
+//! Reference outputs: a request run alone, node after node. Batched CPU runs must equal them bit for bit; another
 //! device's words are followed, because either of two words with nearly equal scores may be its best.
 
 use super::{BatchInputs, Network, Scratch};
@@ -55,7 +55,7 @@ impl Network {
                     };
                     if let Some(other) = words.get(output.words.len()) {
                         let shortfall = if *other == own {
-                            // It is the best, and the other scores need not be computed.
+                            // The cell's own word is the best, so the other scores need not be computed.
                             0.0
                         } else {
                             self.cell(run.cell).replace_word(&mut output.state, *other)

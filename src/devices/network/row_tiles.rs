@@ -1,8 +1,8 @@
 //! Products of a batch and packed weights on AVX-512, in tiles of 1 to 14 rows.
 //!
-//! The library's tiles have six rows, so its times are a staircase: seven rows cost as much as twelve. Here the rows are
-//! split evenly over as few tiles as possible. An element of the result is one chain of fused additions along the inputs,
-//! so its bits do not depend on the batch.
+//! The library's tiles have six rows, so its times are a staircase: seven rows cost as much as twelve. Here the rows
+//! are split evenly over as few tiles as possible. An element of the result is one chain of fused additions along the
+//! inputs, so its bits do not depend on the batch.
 
 use std::arch::x86_64::{
     __mmask16, _MM_HINT_T0, _mm_prefetch, _mm512_fmadd_ps, _mm512_mask_storeu_ps,
@@ -14,7 +14,7 @@ use rten_tensor::storage::Alloc;
 use super::huge_pages::HugePages;
 use super::product::MatrixRows;
 
-/// The numbers of a vector.
+/// The number of elements in a vector.
 const LANES: usize = 16;
 /// The columns of a strip of weights, which has a row for each input.
 const STRIP: usize = 2 * LANES;
@@ -49,7 +49,7 @@ const TILES: [(TileFunction, usize); 14] = [
 
 type TileFunction = unsafe fn(Operands, usize, bool);
 
-/// Weights, strip after strip. The last one is filled with zeros.
+/// Weights, strip after strip. The last strip is filled up with zeros.
 pub struct RowTiles {
     inputs: usize,
     columns: usize,
@@ -124,8 +124,9 @@ impl RowTiles {
                 let mut row = 0;
                 for tile in 0..tiles {
                     let height = (left.count - row).div_ceil(tiles - tile);
-                    // SAFETY: the assertions above: rows `row..row + height` have inputs `from..from + depth` on the left
-                    // and columns `column..column + width` in the result. The strips of these columns have all inputs.
+                    // SAFETY: the assertions above ensure that rows `row..row + height` have inputs
+                    // `from..from + depth` on the left and columns `column..column + width` in the result. The strips
+                    // of these columns have all inputs.
                     unsafe {
                         let operands = Operands {
                             left: left.data.as_ptr().add(row * left.stride + from),
@@ -147,13 +148,13 @@ impl RowTiles {
     }
 }
 
-/// Adds the products of some inputs to the sums of `M` rows, whose columns are in `V` vectors. With `is_first`, the sums
-/// begin with zeros.
+/// Adds the products of some inputs to the sums of `M` rows, whose columns are in `V` vectors. With `is_first`, the
+/// sums begin with zeros.
 ///
 /// # Safety
 ///
-/// The processor has AVX-512. There are `M` rows on the left with `inputs` numbers, `M` rows with `columns` numbers in the
-/// result, at most `V` vectors wide, and a strip with `inputs` rows for each pair of vectors that has columns.
+/// The processor has AVX-512. There are `M` rows on the left with `inputs` numbers, `M` rows with `columns` numbers in
+/// the result, at most `V` vectors wide, and a strip with `inputs` rows for each pair of vectors that has columns.
 #[target_feature(enable = "avx512f")]
 unsafe fn tile<const M: usize, const V: usize>(at: Operands, inputs: usize, is_first: bool) {
     // Vectors without a column read the last strip again.

@@ -61,7 +61,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// The size of the tensor in memory.
+    /// The size of the tensor in memory, in bytes.
     fn bytes(&self) -> u128 {
         self.shape
             .iter()
@@ -104,7 +104,8 @@ pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
     tensors
 }
 
-/// The weights of a model. Tensors are unpacked one at a time, so that memory holds at most one in addition to the file.
+/// The weights of a model. Tensors are unpacked one at a time, so that memory holds at most one in addition to the
+/// file.
 #[derive(Debug)]
 pub struct Weights {
     tensors: Vec<Tensor>,
@@ -119,20 +120,20 @@ enum WeightSource {
 }
 
 impl Weights {
-    /// Opens the weights that `spec` names. Fails for a file that is not safetensors, and for a tensor that is missing or
-    /// has another shape or type.
+    /// Opens the weights that `spec` names. Fails for a file that is not safetensors, and for a tensor that is missing
+    /// or has another shape or type.
     pub fn open(model: &Model, spec: &Spec) -> Result<Weights> {
         let tensors = tensors(model, spec);
         let bytes = tensors.iter().map(Tensor::bytes).sum();
         let what = format_args!("model {} with hidden = {}", model.name(), spec.hidden);
         require(bytes, what, "take a smaller one, or batchlab sim")?;
         let source = match &spec.weights {
-            // Listed operators scale their sums.
+            // The weights need no smaller range, because listed operators scale their sums.
             None if model.network().is_some() => WeightSource::Seed {
                 seed: spec.seed,
                 bound: 1.0,
             },
-            // PyTorch's range for recurrent layers.
+            // This is PyTorch's range for recurrent layers.
             None => WeightSource::Seed {
                 seed: spec.seed,
                 bound: 1.0 / (spec.hidden as f32).sqrt(),
@@ -175,7 +176,7 @@ impl Weights {
                 let count = self.tensor(name).shape.iter().product();
                 let mut numbers = Vec::with_capacity(count);
                 for _ in 0..count {
-                    // 24 bits fit a float32 without rounding, the same on every machine.
+                    // 24 bits fit a float32 without rounding, so the number is the same on every machine.
                     let unit = (rng.next_u32() >> 8) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
                     numbers.push(unit * bound);
                 }
@@ -269,7 +270,7 @@ pub(crate) mod tests {
         let drawn = weights.take("lstm.weight_ih");
         assert!(drawn.iter().all(|x| (-0.5..0.5).contains(x)));
         assert!(drawn.iter().any(|x| *x < -0.4) && drawn.iter().any(|x| *x > 0.4));
-        // Recorded once: a seed gives these weights on every platform.
+        // These numbers were recorded once: a seed gives the same weights on every platform.
         assert_eq!(drawn[..4], [-0.1541025, 0.4166146, -0.45840847, 0.45733917]);
         assert_ne!(drawn[..12], weights.take("lstm.weight_hh")[..12]);
     }

@@ -28,7 +28,7 @@ use crate::devices::network::{Network, Spec};
 /// The example network, whose operators depend on the tokens.
 pub const EXAMPLE: &str = include_str!("../../../scenarios/networks/example.csv");
 
-/// An operator at several places, some adjacent, so that a stage may repeat it.
+/// A network with an operator at several places, some of them adjacent, so that a stage may repeat it.
 pub const REPEATED: &str = "shape,fixed\nname,kind,count,rows,inner,columns,elements\na,matmul,2,3,5,7,1\nb,memory,,,,,40\n\
                             a,matmul,2,3,5,7,1\na,matmul,2,3,5,7,1\nc,matmul,,9,20,6,1\nb,memory,,,,,40\n";
 
@@ -117,7 +117,7 @@ pub struct Case {
     pub workers: usize,
 }
 
-/// Serves a workload on a backend.
+/// A function that serves a workload on a backend.
 pub type Serve<'a> = &'a dyn Fn(&Case, &mut RandomSequence) -> (Vec<Option<Answer>>, FullRecord);
 
 pub fn results_are_the_same(cases: u64, serve: Serve<'_>) {
@@ -169,7 +169,7 @@ pub fn results_are_the_same(cases: u64, serve: Serve<'_>) {
     }
 }
 
-/// Runs requests on a backend.
+/// A function that starts a backend for requests and passes it to a closure.
 pub type Start<'a> = &'a dyn Fn(&Model, &Requests, usize, &mut dyn FnMut(&mut dyn Backend));
 
 pub fn stages_keep_the_laws(start: Start<'_>) {
@@ -212,7 +212,7 @@ pub fn stages_keep_the_laws(start: Start<'_>) {
             ..Guarantees::default()
         };
         check_backend(&*policy, &promises, |model, requests, workers, run| {
-            // The others have tests of their own, and no stages.
+            // The other models have tests of their own, and no stages.
             if matches!(model, Model::Network(_) | Model::Lstm) {
                 start(model, requests, workers, run);
             }

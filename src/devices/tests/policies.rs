@@ -63,7 +63,7 @@ pub fn random(sequences: bool, longest_chunk: u32, rng: &mut RandomSequence) -> 
     }
 }
 
-/// The same or just-in-time batching, which takes only the graphs of a model.
+/// Like `random`, but sometimes just-in-time batching, which takes only the graphs of a model.
 pub fn of_model(
     sequences: bool,
     longest_chunk: u32,
@@ -84,7 +84,7 @@ pub fn of_model(
     })
 }
 
-/// A random policy of stages. Costs by operator are those of listed networks.
+/// A random policy of stages. Only listed networks have costs by operator.
 pub fn staged(listed: bool, rng: &mut RandomSequence) -> Box<dyn Settings> {
     let max_batch = rng.random_range(1..=5);
     if rng.random_bool(0.25) {
@@ -116,7 +116,7 @@ pub fn staged(listed: bool, rng: &mut RandomSequence) -> Box<dyn Settings> {
     })
 }
 
-/// None in half of the cases; else some below the largest batch, and one that holds it.
+/// No batch sizes in half of the cases; otherwise some below the largest batch, and one above it.
 fn random_sizes(max_batch: u32, rng: &mut RandomSequence) -> BatchSizes {
     let some = (1..max_batch)
         .filter(|_| rng.random_bool(0.3))

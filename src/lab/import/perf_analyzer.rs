@@ -9,7 +9,7 @@ use crate::base::error::{Error, Result, refuse_if};
 use crate::base::units::Nanos;
 use crate::core::cost::table::MAX_BATCH;
 
-/// The time of each batch size, and the rows that could not be used with the reason.
+/// The time of each batch size, and the rows that could not be used, each with the reason.
 #[derive(Debug, Default)]
 pub struct MeasuredTimes {
     pub times: BTreeMap<u32, Nanos>,

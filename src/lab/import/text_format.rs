@@ -1,4 +1,4 @@
-//! Protocol Buffers' text format, as far as a reader without the schema can tell.
+//! Protocol Buffers' text format, as far as it can be read without the schema.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;

@@ -1,4 +1,4 @@
-//! Pages: one HTML file with tables that sort and figures that show values. It loads nothing from anywhere.
+//! Pages: one HTML file with tables that sort and figures that show values. It loads nothing else.
 
 mod html;
 mod svg;

@@ -100,8 +100,8 @@ fn text_svg(text: &TextMark) -> String {
     )
 }
 
-/// A colour as the page shows it. Greys lie between the page's ink and its paper, which change places in the dark, and tints
-/// between colour and paper.
+/// A colour as the page shows it. Greys are between the page's ink and its paper, which are swapped in dark mode. Tints
+/// are between a colour and the paper.
 fn color(rgb: Rgb) -> String {
     let (red, green, blue) = rgb;
     if red == green && green == blue {

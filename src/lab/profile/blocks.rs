@@ -52,7 +52,8 @@ fn one_by_one(
     })
 }
 
-/// The parts of a network's measurement. Launches are last, because on GPUs the times of cells are subtracted from theirs.
+/// The parts of a network's measurement. Launches are last, because on GPUs the times of cells are subtracted from
+/// theirs.
 fn parts(wanted: &ProfileTarget, settings: &ProfileSettings) -> Vec<ProfilePart> {
     let mut parts = Vec::new();
     let mut add = |kinds: &'static [TaskKind], sizes: &[u32], measure: MeasureSizes| {
@@ -101,7 +102,7 @@ fn parts(wanted: &ProfileTarget, settings: &ProfileSettings) -> Vec<ProfilePart>
     parts
 }
 
-/// The blocks of one visit of the chosen sizes of each part. Those of the last part are at the end.
+/// The blocks of one visit of the chosen sizes of each part. The blocks of the last part are at the end.
 fn shuffled(
     parts: &[ProfilePart],
     chosen: Vec<Vec<u32>>,
@@ -129,7 +130,7 @@ fn all_sizes(parts: &[ProfilePart]) -> Vec<Vec<u32>> {
     parts.iter().map(|part| part.sizes.clone()).collect()
 }
 
-/// The number of times that the measurement of a network calls `progress`, until it visits doubtful sizes again.
+/// The number of times that the measurement of a network calls `progress` before it visits doubtful sizes again.
 pub fn steps(wanted: &ProfileTarget, settings: &ProfileSettings) -> usize {
     let parts = parts(wanted, settings);
     let blocks = shuffled(&parts, all_sizes(&parts), random::sequence(0, 0, "profile"));
@@ -162,7 +163,7 @@ pub fn measure(subject: &mut ProfileSubject<'_>, profile: &mut NetworkProfile) -
     Ok(())
 }
 
-/// The least time of a piece.
+/// The shortest time of a piece.
 const PIECE: Nanos = Nanos(1_000_000_000);
 
 /// Measures a network further for a while, with a piece of another repeat.

@@ -5,20 +5,20 @@
 //!   always change members, so their times include the gather.
 //! - **gather**: the additional time if a twentieth of the members, and at least one, is exchanged.
 //! - **switch**: the additional time of a step after one of another cell, whose weights fill the caches.
-//! - **whole**: steps in tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), and the time of such a task outside
-//!   its steps.
+//! - **whole**: steps in tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), and the time of such a task
+//!   outside its steps.
 //! - **persistent**: a step in a persistent kernel (`CELL.persistent`), and the launch (`CELL.persistent.launch`).
 //! - **demand**: the share of the device that a step uses, from steps on several streams at once ([`streams`]).
 //! - Operators of **listed networks**, in tasks of whole requests.
 //! - **task**: from the finish of a task to the start of the next in the queue.
 //! - **launch**: from the finish of a task with an empty queue to the start of the task decided upon then.
 //!
-//! A GPU's task times are those that the host sees, which does not look while it submits. So trains are longer there,
+//! A GPU's task times are those that the host sees, and it does not look while it submits. So trains are longer there,
 //! tasks that ended during the submission do not count, and the launch includes an idle GPU's delay.
 //!
-//! [`blocks`] of sizes in a random order, and a fit of the costs of sizes and the slowness of blocks ([`samples`]), keep
-//! disturbances of a second and drifts out of the table. Values are medians and deviations come from quartiles, so that
-//! a pause affects one task. The mean of a run includes pauses, so cells' medians are multiplied by
+//! [`blocks`] of sizes in a random order, and a fit of the costs of sizes and the slowness of blocks ([`samples`]),
+//! keep disturbances of a second and drifts out of the table. Values are medians and deviations come from quartiles, so
+//! that a pause affects one task. The mean of a run includes pauses, so cells' medians are multiplied by
 //! [`samples::mean_over_median`].
 
 mod blocks;
@@ -134,7 +134,7 @@ impl ProfileSubject<'_> {
     }
 }
 
-/// What is measured, and on what.
+/// The settings of a profile: what is measured, and on which device.
 #[derive(Clone, Debug)]
 pub struct ProfileSettings {
     /// The batch sizes, ascending.
@@ -154,7 +154,7 @@ struct NetworkProfile {
     /// The times from the finish of a task to the start of the next.
     between: SamplesByBatch,
     launches: SamplesByBatch,
-    /// The policy's part of the launches.
+    /// The policy's decisions, whose time is a part of the launches.
     decisions: BTreeMap<u32, Vec<Decisions>>,
     /// The tasks of whole requests.
     whole: Vec<TaskTime>,

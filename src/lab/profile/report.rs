@@ -68,8 +68,8 @@ impl Session {
         })
     }
 
-    /// Measures the networks, and calls `progress` [`super::steps`] times for each of them. After an interruption, what is
-    /// measured is kept.
+    /// Measures the networks, and calls `progress` [`super::steps`] times for each of them. After an interruption, what
+    /// is measured is kept.
     pub fn measure(&mut self, stop: &AtomicBool, progress: &dyn Fn()) -> Result<()> {
         let Session { settings, now, .. } = self;
         for (wanted, engine) in self.wanted.iter().zip(&mut self.engines) {
@@ -235,7 +235,7 @@ fn preamble(settings: &ProfileSettings, command: &str, device: &str) -> Vec<Stri
     ]
 }
 
-/// A number of things, such as `1 worker` or `2 workers`.
+/// A count with its noun, such as `1 worker` or `2 workers`.
 fn plural(count: usize, one: &str) -> String {
     if count == 1 {
         format!("1 {one}")

@@ -1,5 +1,5 @@
-//! Measured times, and the separation of the costs of batch sizes from what slows a machine for a while: a two-way fit by
-//! medians of logarithms (Tukey's median polish), in which each time is a cost times the slowness of its block.
+//! Measured times, and the separation of the costs of batch sizes from what slows a machine for a while: a two-way fit
+//! by medians of logarithms (Tukey's median polish), in which each time is a cost times the slowness of its block.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,12 +15,12 @@ pub type MedianCost = (Nanos, f64);
 /// The samples of each batch size.
 pub type SamplesByBatch = BTreeMap<u32, TimeSamples>;
 
-/// What is timed of a cell.
+/// The kind of a cell's work that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaskKind {
     /// A task with the members of the task before; trees and feed-forward networks always change them.
     Task,
-    /// A task with some other members than the task before.
+    /// A task some of whose members are not those of the task before.
     Exchanged,
     /// A task directly after one of another cell.
     Switched,
@@ -30,7 +30,7 @@ pub enum TaskKind {
     WholeSwitched,
     /// A task of this number of steps in a persistent kernel.
     Persistent(u32),
-    /// A task of several steps, while this number of streams of its worker run the same.
+    /// A task of several steps, while this number of streams of its worker run the same task.
     Streams(u16),
 }
 
@@ -67,7 +67,7 @@ impl CellTimes {
             .collect()
     }
 
-    /// The additional time of tasks of the other kind.
+    /// The additional time of tasks of `other` over those of `kind`; 0 where `kind` was not measured.
     pub fn more(
         &self,
         [kind, other]: [TaskKind; 2],
@@ -96,8 +96,8 @@ impl CellTimes {
             .flat_map(costs)
     }
 
-    /// The share of the device that a step uses, in parts per million: a fourth of what a step takes while four streams
-    /// run the same, over what it takes alone.
+    /// The share of the device that a step uses, in parts per million: a fourth of a step's time while four streams run
+    /// the same step, divided by its time alone.
     pub fn demands(&self, cell: &str) -> BTreeMap<u32, (u64, f64)> {
         let alone: BTreeMap<u32, MedianCost> = self.on_streams(1, cell).collect();
         let mut demands = BTreeMap::new();
@@ -112,7 +112,8 @@ impl CellTimes {
         demands
     }
 
-    /// The batches for which two streams took another time than the demands say, and both times over that of a step alone.
+    /// The batches for which two streams took another time than the demands predict. Both times are multiples of a
+    /// step's time alone, the measured one first.
     pub fn disagreeing(&self, cell: &str) -> Vec<(u32, f64, f64)> {
         /// The share of the time up to which a deviation does not count.
         const NEGLIGIBLE: f64 = 0.1;
@@ -164,9 +165,9 @@ pub fn curve(costs: &BTreeMap<u32, MedianCost>) -> Option<Curve> {
     )
 }
 
-/// The times of tasks whose ends the host sees late, and several at once. The tasks of each list were submitted together,
-/// in this order. A list's time is the mean of the tasks that the host saw begin; if it saw none in any list, each task
-/// takes its share of its list's time.
+/// The times of tasks whose ends the host sees late, and several at once. The tasks of each list were submitted
+/// together, in this order. A list's time is the mean of the tasks that the host saw begin; if it saw none in any list,
+/// each task takes its share of its list's time.
 pub fn as_seen(together: &[Vec<(TimedTask, bool)>]) -> Vec<TimedTask> {
     let means: Vec<TimedTask> = together
         .iter()
@@ -254,12 +255,13 @@ impl TimeSamples {
         (self.median(), self.deviation())
     }
 
-    /// The median, the lower one of two in the middle; 0 without samples.
+    /// The median, or the lower of the two middle samples; 0 without samples.
     pub fn median(&self) -> Nanos {
         Nanos(self.quartile(2))
     }
 
-    /// The standard deviation in nanoseconds. The distance of the quartiles is 1.349 of it in a normal distribution.
+    /// The standard deviation in nanoseconds. The quartiles of a normal distribution are 1.349 standard deviations
+    /// apart.
     pub fn deviation(&self) -> f64 {
         const QUARTILES: f64 = 1.349;
         (self.quartile(3) - self.quartile(1)) as f64 / QUARTILES
@@ -289,7 +291,7 @@ impl TimeSamples {
     }
 }
 
-/// The median of a visit in nanoseconds, the mean of two in the middle.
+/// The median of a visit in nanoseconds, or the mean of its two middle times.
 pub fn median_of(visit: &[TimedTask]) -> f64 {
     median(visit.iter().map(|one| one.time.0 as f64))
 }
@@ -301,7 +303,7 @@ pub struct Slowness(BTreeMap<u32, f64>);
 /// The iterations of the fit, which settles within a few.
 const ITERATIONS: usize = 20;
 
-/// The least visits of a block whose slowness is fitted; fewer say little about the machine.
+/// The smallest number of visits for which a block's slowness is fitted; fewer say little about the machine.
 const LEAST_VISITS: usize = 3;
 
 impl Slowness {
@@ -367,7 +369,8 @@ impl Slowness {
 
     /// The typical time of a size, and its error.
     fn estimate(&self, batch: u32, samples: &TimeSamples) -> SizeEstimate {
-        /// The standard deviation of a normal distribution over its mean distance, and a median's error over a mean's.
+        /// The ratio of a normal distribution's standard deviation to its mean distance, and of a median's error to a
+        /// mean's.
         const NORMAL: f64 = 1.2533;
         let logs: Vec<f64> = visits(samples)
             .into_iter()
@@ -400,7 +403,7 @@ fn visits(samples: &TimeSamples) -> Vec<(u32, f64)> {
         .collect()
 }
 
-/// The median, the mean of two in the middle.
+/// The median, or the mean of the two middle values.
 fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     Data::new(values.into_iter().collect::<Vec<_>>()).median()
 }
@@ -432,8 +435,8 @@ pub const WHOLE: [TaskKind; 2] = [TaskKind::Whole, TaskKind::WholeSwitched];
 /// The steps of the tasks in persistent kernels: a short chunk and a sentence.
 pub const STEPS: [u32; 2] = [4, 32];
 
-/// The costs of a step in a persistent kernel and of its launch (gather, scatter, the product of all inputs), from tasks
-/// of [`STEPS`] steps. A step is at most its share of the long task, so that the launch is not negative.
+/// The costs of a step in a persistent kernel and of its launch (gather, scatter, the product of all inputs), from
+/// tasks of [`STEPS`] steps. A step is at most its share of the long task, so that the launch is not negative.
 pub fn step_and_launch(
     [(time, deviation), (long_time, long_deviation)]: [MedianCost; 2],
 ) -> [MedianCost; 2] {
@@ -475,7 +478,8 @@ mod tests {
     #[test]
     fn a_demand_is_a_fourth_of_what_four_streams_take() {
         let mut times = CellTimes::default();
-        // Alone, on two and on four streams: as if alone, twice and four times as long, and longer than in turn.
+        // The times alone, on two and on four streams. Four streams take as long as one, twice and four times as long,
+        // and longer than in turn.
         for (batch, took) in [
             (1, [80, 80, 80]),
             (2, [80, 80, 160]),
@@ -503,7 +507,7 @@ mod tests {
 
     #[test]
     fn all_kinds_share_one_ratio_of_mean_to_median() {
-        // Medians 10 and 102: (10 + 10 + 16) + (100 + 104) over 3 times 10 and 2 times 102.
+        // The medians are 10 and 102: (10 + 10 + 16) + (100 + 104) is divided by 3 times 10 plus 2 times 102.
         let ratio = mean_over_median(&[samples(&[10, 16, 10]), samples(&[100, 104])]);
         assert!((ratio - 240.0 / 234.0).abs() < 1e-12, "{ratio}");
         let mut slow = samples(&[10, 10, 16]);

@@ -135,7 +135,7 @@ pub fn launch_batches(settings: &ProfileSettings) -> Vec<u32> {
 /// The number of members of all tasks of a size, so that small sizes have more samples.
 const DECIDED_MEMBERS: usize = 1024;
 
-/// Measures decisions of one task each, with all requests there from the start. A GPU's launch is the time from finish to
+/// Measures decisions of one task each. All requests arrive at the start. A GPU's launch is the time from finish to
 /// finish without the step.
 pub fn measure_launch(
     subject: &mut ProfileSubject<'_>,
@@ -213,17 +213,18 @@ const HELD_TASKS: u32 = 2;
 /// The tasks of a decision on a GPU, where the host only sees the later ones end.
 const SEEN_TASKS: u32 = 5;
 
-/// The batch size from which on a policy is held to the size. Smaller batches occur near the roots of a few trees; a
-/// policy held to such a size would alternate between leaves and internal cells.
+/// The smallest batch size to which a policy is held. Smaller batches occur near the roots of a few trees; a policy
+/// that is held to such a size would alternate between leaves and internal cells.
 const FEW: u32 = 16;
 
-/// How many times the nodes a free policy runs, because it makes tasks of other sizes too.
+/// A free policy runs this many times the nodes, because it also makes tasks of other sizes.
 const FREE_NODES: usize = 4;
 
 /// The largest batch of a free policy.
 const FREE_BATCH: u32 = 512;
 
-/// Measures the cells of trees in runs of whole trees, as the time of a node depends on where its children's states are.
+/// Measures the cells of trees in runs of whole trees, because the time of a node depends on where its children's
+/// states are.
 pub fn measure_trees(
     subject: &mut ProfileSubject<'_>,
     batch: u32,
@@ -300,7 +301,7 @@ fn add_cell(
     profile: &mut NetworkProfile,
 ) {
     let mut found: Vec<CellTask> = runs.iter().flat_map(|run| tasks_of_cell(run, id)).collect();
-    // The requested batch size, unless fewer nodes are ready together.
+    // This is the requested batch size, unless fewer nodes are ready at a time.
     let size = found
         .iter()
         .map(|one| one.batch)
@@ -309,7 +310,7 @@ fn add_cell(
         .unwrap_or(batch);
     found.retain(|one| one.batch == size);
     if seen {
-        // The first of a decision waits for the host.
+        // The first task of a decision waits for the host.
         profile
             .times
             .at(TaskKind::Task, cell, 0, size)

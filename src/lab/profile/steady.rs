@@ -25,7 +25,8 @@ const SEEN_TRAIN: usize = 32;
 /// The trains of each length of tasks in persistent kernels.
 const LAUNCH_TRAINS: u32 = 3;
 
-/// The number of members after which a batch size has run often enough. Small batches are noisier, so they run more often.
+/// The number of members after which a batch size has run often enough. Small batches are noisier, so they run more
+/// often.
 pub(super) const ROWS: u32 = 256;
 
 /// The most trains of a batch size.
@@ -217,7 +218,7 @@ fn trains_of_size(batch: u32) -> u32 {
 }
 
 /// Measures the operators of a listed network one by one, for devices that do not time the steps of a task. One set of
-/// requests passes before, because a library loads its kernels at their first use.
+/// requests runs before the measurement, because a library loads its kernels at their first use.
 pub fn measure_operators(
     subject: &mut ProfileSubject<'_>,
     input: u32,
@@ -263,8 +264,8 @@ pub fn measure_operators(
     Ok(())
 }
 
-/// Measures tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case. If
-/// the device runs the cell in traditional kernels, nothing is measured.
+/// Measures tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case.
+/// If the device runs the cell in traditional kernels, nothing is measured.
 pub fn measure_persistent(
     cell: &str,
     subject: &mut ProfileSubject<'_>,
@@ -399,8 +400,8 @@ impl<'e> Trains<'e> {
         })
     }
 
-    /// Runs a train of tasks of single nodes. `task` gives the cell, the input and the requests of the task at a place for a
-    /// worker.
+    /// Runs a train of tasks of single nodes. `task` gives the cell, the input and the requests of the task at a place
+    /// for a worker.
     fn run_nodes(
         &mut self,
         length: usize,
@@ -431,8 +432,8 @@ impl<'e> Trains<'e> {
         })
     }
 
-    /// Runs a train on each of the first `streams` streams of each worker. `task` gives the task at a place for a worker's
-    /// stream.
+    /// Runs a train on each of the first `streams` streams of each worker. `task` gives the task at a place for a
+    /// worker's stream.
     pub(super) fn run_side_by_side(
         &mut self,
         streams: u16,
@@ -506,8 +507,8 @@ impl Train {
         self.durations_at(|_| true)
     }
 
-    /// The times of the inner tasks at the places that count. On a GPU, tasks that began before the host's first look do not
-    /// count.
+    /// The times of the inner tasks at the places that count. On a GPU, tasks that began before the host's first look
+    /// do not count.
     fn durations_at(&self, counts: impl Fn(usize) -> bool) -> Vec<TimedTask> {
         let mut tasks: Vec<Vec<(TimedTask, bool)>> = Vec::new();
         for of_stream in &self.tasks {
@@ -551,7 +552,7 @@ impl Train {
 mod tests {
     use super::*;
 
-    /// The first task is submitted at 100.
+    /// A train whose first task is submitted at 100.
     fn train(seen: bool, ends: &[u64]) -> Train {
         let starts = std::iter::once(&100).chain(ends);
         let tasks = (0..)
@@ -590,7 +591,7 @@ mod tests {
 
     #[test]
     fn tasks_that_the_host_did_not_see_begin_do_not_count() {
-        // At the first look, at 140, three have ended and the fourth runs.
+        // At the first look, at 140, three tasks have ended and the fourth runs.
         let train = train(true, &[140, 140, 140, 143, 153, 165, 175, 187, 197]);
         assert_eq!(times(train.durations()), [Nanos(11)]);
         assert_eq!(turns(&train), [[Nanos(10)], [Nanos(12)]]);

@@ -1,9 +1,9 @@
 //! Steps of chains on several streams of each worker at once, for the share of the device that a step uses.
 //!
-//! Streams that run the same tasks side by side have equal parts of the device. If each of four streams needs four times
-//! as long for a step as a stream alone, a step uses the whole device; if it needs the same time, at most a fourth. Two
-//! streams are a check.
-//! A task has several steps, so that the host queues them faster than the device runs them.
+//! Streams that run the same tasks side by side have equal parts of the device. If each of four streams needs four
+//! times as long for a step as a stream alone, a step uses the whole device; if it needs the same time, at most a
+//! fourth. The times on two streams are a check. A task has several steps, so that the host queues them faster than the
+//! device runs them.
 
 use super::samples::TaskKind;
 use super::steady::{NodeSupply, ROWS, SteadyBench, Trains};

@@ -27,7 +27,7 @@ pub fn batches_of<'a>(
     }
 }
 
-/// A network and the cells of it that are measured.
+/// A network and those of its cells that are measured.
 #[derive(Clone, Debug)]
 pub struct ProfileTarget {
     pub model: Model,

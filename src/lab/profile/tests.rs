@@ -29,12 +29,12 @@ trait Slow: std::fmt::Debug + Sync + Send {
     }
 }
 
-/// In nanoseconds: stairs of six rows.
+/// The true time of a task in nanoseconds, which rises in stairs of six rows.
 fn truth(batch: u32) -> u64 {
     300_000 + 500_000 * u64::from(batch.div_ceil(6))
 }
 
-/// A fourth of the device is the least that four streams show.
+/// The true demand, which is above a fourth of the device: four streams can't show less.
 fn true_demand(batch: u32) -> Share {
     Share::of(25 + batch, 100)
 }
@@ -133,7 +133,7 @@ impl Timing for Truth {
     }
 }
 
-/// Slower by half for a tenth of the time, in bursts of 0.1 to 3 s.
+/// A device that is slower by half for a tenth of the time, in bursts of 0.1 to 3 s.
 #[derive(Debug)]
 struct Bursts(Vec<(f64, f64)>);
 
@@ -158,7 +158,7 @@ impl Slow for Bursts {
     }
 }
 
-/// Slower by a tenth within this many seconds, and as fast again after as many.
+/// A device that varies in speed by a tenth: it goes from slowest to fastest in this number of seconds, and back.
 #[derive(Debug)]
 struct Drift(f64);
 
@@ -193,7 +193,7 @@ fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, ProfileReport) {
     (batches, session.report("batchlab profile"))
 }
 
-/// The times of the table over the true ones.
+/// The times of the table, divided by the true ones.
 fn profiled(slow: Box<dyn Slow>, repeats: u32) -> Vec<(u32, f64)> {
     let (batches, made) = made(slow, repeats);
     let table = CostTable::parse(&made.csv, "costs").unwrap();
@@ -229,7 +229,7 @@ fn within_a_percent(ratios: &[(u32, f64)], level: f64) {
     assert!(off.is_empty(), "{off:?}");
 }
 
-/// Always as fast, on streams that share it.
+/// A device of constant speed, which its streams share.
 #[derive(Debug)]
 struct Shared;
 

@@ -60,8 +60,8 @@ const REQUESTS: usize = 64;
 /// The width of the leaves over the smallest width of a level of internal nodes.
 const WIDTHS: f64 = 3.0;
 
-/// The numbers of requests to measure. There are fewer for trees, of which many nodes are ready at a time, and none if not
-/// all cells are wanted or if the device does not time single steps.
+/// The numbers of requests to measure. There are fewer for trees, of which many nodes are ready at a time, and none if
+/// not all cells are wanted or if the device does not time single steps.
 pub fn sizes(wanted: &ProfileTarget, settings: &ProfileSettings) -> Vec<u32> {
     let mut sizes = settings.batches.clone();
     let all_cells = wanted.cells.len() == wanted.model.cell_types().len();
@@ -201,8 +201,8 @@ fn add_steps(
     }
 }
 
-/// The nearest batch size, to which the time of this size is scaled, if one is near enough. Above `batches`, sizes grow by
-/// an eighth.
+/// The nearest batch size, to which the time of this size is scaled, if one is near enough. Above `batches`, sizes grow
+/// by an eighth.
 fn nearest(size: u32, batches: &[u32]) -> Option<u32> {
     const NEAR: u32 = 16;
     let largest = batches.last().copied()?;
@@ -221,8 +221,8 @@ fn nearest(size: u32, batches: &[u32]) -> Option<u32> {
 /// The requests of a listed network that are served at a batch size.
 const LISTED_REQUESTS: u32 = 16;
 
-/// Measures the operators of a listed network in tasks of whole requests. The first step includes the gather; the scatter
-/// belongs to the task. On a GPU each operator is also measured by itself.
+/// Measures the operators of a listed network in tasks of whole requests. The first step includes the gather; the
+/// scatter belongs to the task. On a GPU each operator is also measured by itself.
 pub fn measure_listed(
     subject: &mut ProfileSubject<'_>,
     batch: u32,
@@ -372,7 +372,7 @@ mod tests {
             outside: Nanos(outside),
             others: others(times),
         };
-        // A step of three takes 14.
+        // A step of three rows takes 14.
         let tasks = vec![
             task(2, 7, &[16, 13]),
             task(2, 7, &[]),
@@ -393,7 +393,7 @@ mod tests {
                 .map(Option::unwrap_or_default),
             [16, 24, 25, 30, 49, 49, 0, 80]
         );
-        // Beyond 512: 576, 648, …
+        // The sizes beyond 512 are 576, 648, …
         assert_eq!(
             [540, 560, 1000].map(near).map(Option::unwrap_or_default),
             [512, 576, 1037]

@@ -20,7 +20,7 @@ use crate::core::workload::trace::Requests;
 use crate::devices::network::{BatchInputs, Network, NetworkCell, Scratch};
 use crate::devices::tests::policy_mistakes::{self, ByHand};
 
-/// On rows whose first word is a multiple of 16.
+/// The failure of rows whose first word is a multiple of 16.
 #[derive(Debug)]
 enum Trouble {
     Panic,
@@ -201,7 +201,7 @@ fn by_hand(network: &Arc<Network>, requests: &Requests, tasks: &[ByHand]) -> Vec
 
 #[test]
 fn a_backend_that_is_dropped_leaves_its_tasks_undone() {
-    /// Never ends by itself.
+    /// A cell that takes so long that its tasks are still running when the backend is dropped.
     #[derive(Debug)]
     struct Slow(Mix);
     impl NetworkCell for Slow {

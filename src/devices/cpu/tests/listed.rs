@@ -108,7 +108,7 @@ fn queries_stay_from_operator_to_operator() {
         worker.settle((node < last).then_some(&next));
         assert_eq!(table.is_fresh(RequestId(0)), node < last, "node {node}");
     }
-    // The first member's replacement puts the results of both into the table.
+    // When one of two members leaves, the results of both are put into the table.
     let jobs = [job(&[2], 0), job(&[2], 1)];
     worker.run(&jobs[0]);
     worker.settle(Some(&job(&[2, 0], 1)));
@@ -126,7 +126,7 @@ fn queries_stay_from_operator_to_operator() {
     }
 }
 
-/// Waits until enough run at the same time, or gives up.
+/// A cell that waits until enough threads run it at the same time, or gives up.
 #[derive(Debug)]
 struct Meeting {
     there: AtomicUsize,
@@ -166,7 +166,7 @@ fn streams_of_a_worker_run_side_by_side() {
         input: 0,
     }];
     for request in (0..expected as u64).map(RequestId) {
-        // Streams beyond the threads share them in turn.
+        // Streams beyond the number of threads share the threads in turn.
         let stream = StreamId(request.0 as u16 + expected as u16);
         let task = Task {
             stream,

@@ -35,7 +35,7 @@ use crate::core::workload::trace::Requests;
 use crate::devices::network::{Network, Spec};
 use crate::devices::tests::policies;
 
-/// Requests arrive a few microseconds apart. Returns their digests.
+/// Serves requests that arrive a few microseconds apart, and returns their digests.
 fn serve(
     network: &Arc<Network>,
     setup: &Setup<'_>,
@@ -43,7 +43,7 @@ fn serve(
     policy: &dyn Settings,
     rng: &mut RandomSequence,
 ) -> (Vec<Option<u64>>, FullRecord) {
-    // Several threads even where there are fewer cores.
+    // There are several threads even on a machine with fewer cores.
     let lanes = usize::from(policy.streams(setup)).min(3);
     let mut policy = policy.build(setup).expect("settings that fit");
     let mut at = Nanos::ZERO;
@@ -113,11 +113,11 @@ fn every_request_has_the_result_of_a_single_run() {
     }
 }
 
-/// Parents, counted from 1, of the nodes of a tree, each with at most `most` children.
+/// The parents, counted from 1, of the nodes of a tree, each with at most `most` children.
 fn random_parents(nodes: usize, most: usize, rng: &mut RandomSequence) -> String {
     let mut children = vec![0; nodes + 1];
     let mut parents = vec!["0".to_string()];
-    // From the root down, so that a node without children is always there.
+    // Nodes are added from the root down, so that there is always one without children.
     for node in (1..nodes).rev() {
         let free: Vec<usize> = (node + 1..=nodes)
             .filter(|parent| children[*parent] < most)

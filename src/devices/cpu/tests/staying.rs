@@ -171,7 +171,7 @@ fn rows_stay_while_others_join_leave_or_change_places() {
         job(0, &[(2, 2)]),
         job(0, &[(2, 3)]),
     ];
-    // By job, the requests whose states are in the table then.
+    // The requests whose states are in the table after each job.
     let stored: [&[u64]; 7] = [
         &[],
         &[],
@@ -255,7 +255,7 @@ fn the_rows_of_whole_requests_stay_until_each_has_ended() {
         times,
         input: 0,
     };
-    // As wide as the number of requests, padded beyond their end; then two at a time.
+    // The first task has a row for each request and goes on beyond their end; the second has a row of padding.
     for (members, steps) in [
         (&requests[..3], smallvec![step(3, 6)]),
         (&requests[3..], smallvec![step(2, 4)]),

@@ -50,7 +50,7 @@ impl NetworkCell for Mix {
     }
 }
 
-/// The first of the three cells writes words.
+/// A network of three cells, of which the first writes words.
 pub fn network() -> Arc<Network> {
     let cell = |salt| {
         Box::new(Mix {
@@ -148,7 +148,7 @@ pub fn alone(network: &Network, request: RequestId, graph: &CellGraph) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Chains,
-    /// CellRuns of one cell type, then of another.
+    /// A run of one cell type, then one of another.
     Pairs,
     Sized,
     /// Leaves under internal nodes.
@@ -241,7 +241,7 @@ impl Kind {
                 let nodes = length + 3;
                 let cells = (0..nodes).map(|_| CellId(rng.random_range(0..3))).collect();
                 let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b)));
-                // From even to odd numbers, so that numbers are not in the order of depths.
+                // Even numbers rank before odd ones, so that nodes are not numbered in the order of their depths.
                 let rank = |node: u32| (node % 2, node);
                 let edges: Vec<(u32, u32)> = pairs
                     .filter(|(a, b)| rank(*a) < rank(*b) && rng.random_bool(0.3))

@@ -1,5 +1,5 @@
-//! Child-sum tree-LSTMs (Tai, Socher and Manning, 2015; JIT dynamic batching) with the state \[h|c\]: every node has a word
-//! and any number of children.
+//! Child-sum tree-LSTMs (Tai, Socher and Manning, 2015; JIT dynamic batching) with the state \[h|c\]: every node has a
+//! word and any number of children.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::devices::network::product::MatrixRows;
 use crate::devices::network::weights::Weights;
 use crate::devices::network::{BatchInputs, NetworkCell, Scratch, first};
 
-/// A node with children in a child-sum tree. The word's part of the gates and that of the children are products of their
-/// own, as in the [operators](crate::core::workload::operator) of the cell.
+/// A node with children in a child-sum tree. The word's part of the gates and that of the children are products of
+/// their own, as in the [operators](crate::core::workload::operator) of the cell.
 #[derive(Debug)]
 pub struct ChildSum {
     embedding: Embedding,
-    /// x to its part of the gates i, o, u.
+    /// The weights from x to its part of the gates i, o and u.
     pub gates_word: Arc<Affine>,
     gates_children: Arc<Affine>,
-    /// x to its part of the forget gates.
+    /// The weights from x to its part of the forget gates.
     forget_word: Arc<Affine>,
     forget_child: Arc<Affine>,
 }
@@ -157,7 +157,7 @@ impl NetworkCell for ChildSum {
     }
 }
 
-/// The part of c that is kept of a child: c grows by σ(f) c of the child.
+/// The part of a child's c that a node keeps: its own c grows by σ(f) c of the child.
 struct KeptPart;
 
 impl Formula<4, 1> for KeptPart {

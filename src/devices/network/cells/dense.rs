@@ -10,7 +10,7 @@ use crate::devices::network::product::MatrixRows;
 use crate::devices::network::weights::Weights;
 use crate::devices::network::{BatchInputs, NetworkCell, Scratch, first};
 
-/// The number of tokens of a product. More would only take more memory.
+/// The number of tokens that a product computes at once. More tokens would only take more memory.
 const BLOCK: usize = 512;
 
 #[derive(Debug)]

@@ -23,11 +23,11 @@ pub const CHILDREN: usize = 2;
 pub struct Gated<const GATES: usize, const ROWS: usize> {
     /// The embeddings of words, if the cell reads words.
     embedding: Option<Embedding>,
-    /// \[x|h of each input cell\] to the gates.
+    /// The weights from `[x|h of each input cell]` to the gates.
     affine: Arc<Affine>,
     /// The places of the gates i, o and u, then of the forget gates.
     gates: [usize; GATES],
-    /// The numbers of a state.
+    /// The width of a state, in numbers.
     pub(super) width: usize,
 }
 
@@ -155,8 +155,8 @@ impl<const GATES: usize, const ROWS: usize> NetworkCell for Gated<GATES, ROWS> {
     }
 }
 
-/// c = σ(i) tanh(u), plus σ(f) c of each input cell; h = σ(o) tanh(c). From the products of the gates, their biases, and
-/// c of the input cells.
+/// c = σ(i) tanh(u), plus σ(f) c of each input cell; h = σ(o) tanh(c). The formula reads the products of the gates,
+/// their biases, and c of the input cells.
 struct Gates<const GATES: usize>;
 
 impl<const GATES: usize, const ROWS: usize> Formula<ROWS, 2> for Gates<GATES> {

@@ -11,11 +11,11 @@ use crate::devices::network::{BatchInputs, NetworkCell, Scratch, first};
 #[derive(Debug)]
 pub struct Gru {
     embedding: Embedding,
-    /// \[h|x\] to the reset gate r.
+    /// The weights from `[h|x]` to the reset gate r.
     reset: PackedWeights,
-    /// \[h|x\] to the update gate z.
+    /// The weights from `[h|x]` to the update gate z.
     update: PackedWeights,
-    /// \[x|r∘h\] to the new value n.
+    /// The weights from `[x|r∘h]` to the new value n.
     candidate: PackedWeights,
     /// The biases of r, z and n.
     bias: Vec<f32>,

@@ -39,7 +39,7 @@ pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc
             cells.push(Arc::new(leaf));
             cells
         }
-        // `Spec::check` refuses the outer two, and the other has operators in place of cells.
+        // `Spec::check` refuses graphs and language models, and a listed network has operators in place of cells.
         Model::Graph(_) | Model::Network(_) | Model::Llm(_) => Vec::new(),
         Model::Dnn(_) => vec![Arc::new(dense::Dense::new(weights))],
     }
@@ -49,7 +49,7 @@ fn lstm(weights: &Weights, name: &'static str, width: usize) -> Arc<Lstm> {
     Arc::new(Lstm::lstm(weights, name, "embedding.weight", width))
 }
 
-/// The numbers of a state: h and c of an LSTM, and in a translation also the last word written.
+/// The width of a state, in numbers: h, for an LSTM also c, and in a translation also the last word written.
 pub fn state(model: &Model, spec: &Spec) -> usize {
     let hidden = spec.hidden as usize;
     match model {
@@ -92,8 +92,8 @@ pub struct Affine {
 }
 
 impl Affine {
-    /// Packs tensors with the same outputs side by side. The outputs are those of `gates` gates, one after another. Names
-    /// of tensors begin with the first part of `name`.
+    /// Packs tensors with the same outputs side by side. The outputs are those of `gates` gates, one after another.
+    /// Names of tensors begin with the first part of `name`.
     fn new(
         weights: &Weights,
         name: &'static str,

@@ -1,5 +1,5 @@
 //! Translation (BatchMaker, figure 12): encoder steps over the source, then decoder steps, each of which writes the
-//! word that the next reads. State: \[h|c|word\].
+//! word that the next reads. The state is \[h|c|word\].
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl NetworkCell for Decoder {
         };
         self.lstm.step(batch, word_before, out, scratch);
 
-        // If all scores are NaN so is the word, which the check for NaN and infinity finds.
+        // If all scores are NaN, so is the word, and the check for NaN and infinity finds it.
         let largest = first(&mut scratch.more, batch.rows);
         largest.fill(f32::NEG_INFINITY);
         out.chunks_exact_mut(width)
@@ -118,7 +118,7 @@ impl NetworkCell for Decoder {
     }
 }
 
-/// The largest score; the first in a tie. NaN and minus infinity are skipped.
+/// Finds the largest score and its place, the first in a tie. NaN and minus infinity are skipped.
 struct LargestScore<'a> {
     scores: &'a [f32],
     bias: &'a [f32],

@@ -1,5 +1,5 @@
-/// A row of numbers for each query, whose length depends on its tokens. Each slot begins with the query's own numbers;
-/// the rest is the result of padding.
+/// A row of numbers for each query, whose length depends on its tokens. A query's slot begins with its own numbers; the
+/// rest is the result of padding.
 #[derive(Debug, Default)]
 pub struct Activations {
     numbers: Vec<f32>,
@@ -9,7 +9,7 @@ pub struct Activations {
 #[derive(Clone, Copy, Debug)]
 struct QueryActivation {
     from: usize,
-    /// 0 for padding.
+    /// The length of the query's activation; 0 for padding.
     len: usize,
     tokens: u32,
 }
@@ -93,7 +93,7 @@ impl Activations {
     }
 }
 
-/// Reads a source cyclically from a place on; zeros if it is empty.
+/// Fills `into` with a source, read cyclically from a place on, or with zeros if the source is empty.
 pub fn cycle(source: &[f32], from: usize, into: &mut [f32]) {
     if source.is_empty() {
         return into.fill(0.0);

@@ -1,5 +1,5 @@
-//! The kinds of operators, on a batch. The bits of a query depend on neither the batch nor its padding: zeros are added
-//! last and change nothing.
+//! The computation of each kind of operator on a batch. The bits of a query depend on neither the batch nor its
+//! padding: zeros are added last and change nothing.
 
 use rten_simd::Isa;
 use rten_simd::ops::{BitOps, NumOps};
@@ -10,10 +10,10 @@ use crate::devices::network::elementwise::{Formula, apply, tanh};
 use crate::devices::network::product::{MatrixRows, PackedWeights, multiply};
 use crate::devices::network::{Scratch, first};
 
-/// So that numbers neither fade nor saturate over a hundred operators.
+/// A factor on all sums, with which numbers neither fade nor saturate over a hundred operators.
 const GAIN: f32 = 5.0 / 3.0;
 
-/// Rows of a product. More would only take more memory.
+/// The matrix rows that a product computes at once. More rows would only take more memory.
 const BLOCK: usize = 256;
 
 /// tanh(a x).
@@ -38,7 +38,7 @@ impl Formula<1, 1> for Squash {
     }
 }
 
-/// Numbers between -1 and 1 have a mean square of a third.
+/// The factor by which an operator scales its sums. Numbers between -1 and 1 have a mean square of a third.
 pub fn slope(work: &QueryWork) -> f32 {
     match work.kind {
         FormKind::Memory => GAIN,
@@ -62,12 +62,12 @@ pub fn writes(work: &QueryWork) -> u64 {
     }
 }
 
-/// A memory operator reads half of the elements and writes half.
+/// Half of a memory operator's elements: it reads one half and writes the other.
 fn half(work: &QueryWork) -> usize {
     work.elements.div_ceil(2).max(1) as usize
 }
 
-/// A row has the inputs of all groups, and so has its result.
+/// Multiplies by the weights of each group. A row has the inputs of all groups, and its result has their outputs.
 pub fn matmul(
     form: &Form,
     padded: &QueryWork,
@@ -139,7 +139,8 @@ fn gathered<'a>(
     into
 }
 
-/// First come a query's left matrices, then the right ones, all padded with zeros.
+/// Multiplies each query's left matrices by its right ones, all padded with zeros. Its activation begins with the left
+/// ones.
 pub fn batched_matmul(
     form: &Form,
     padded: &QueryWork,
@@ -147,7 +148,7 @@ pub fn batched_matmul(
     y: &mut Activations,
     scratch: &mut Scratch,
 ) {
-    // The library computes a product of one row with other bits.
+    // The library's products of a single row have other bits.
     let rows = padded.rows.max(2) as usize;
     let inner = padded.inner as usize;
     let columns = padded.columns as usize;
@@ -208,7 +209,8 @@ pub fn batched_matmul(
     }
 }
 
-/// A matrix of `rows` and `columns`, of which a query has its own: in place, or gathered in `memory`.
+/// A matrix of `rows` and `columns`, in place or gathered in `memory`. The query has its first `own` rows and columns;
+/// the rest is zeros.
 fn matrix<'a>(
     [rows, columns]: [usize; 2],
     own: [usize; 2],

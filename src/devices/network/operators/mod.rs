@@ -1,6 +1,6 @@
 //! Listed networks, whose operators a file lists (`docs/NETWORKS.md`). The file defines the sizes of matrices, not
 //! their values: an operator reads the query's activation cyclically until its matrices are full, and its result is the
-//! next activation. The first reads numbers drawn from the seed and the request.
+//! next activation. The first operator reads numbers drawn from the seed and the request.
 
 mod activations;
 mod compute;
@@ -42,7 +42,8 @@ pub struct Passed<'a> {
     pub expected: &'a [f32],
 }
 
-/// The name and the shape of an operator's weights: a row for each output, group after group. `None` without weights.
+/// The name and the shape of an operator's weights: a row for each output, group after group. `None` if it has no
+/// weights.
 pub fn tensor(operator: &ListedOperator) -> Option<(String, [usize; 2])> {
     let work = operator.form.at(0);
     if work.kind != FormKind::Matmul {
@@ -112,7 +113,7 @@ impl Operators {
         let stream = split_mix(self.seed ^ split_mix(request.0));
         for place in 0..compute::reads(&first.form.at(tokens)) {
             let word = split_mix(stream.wrapping_add(place));
-            // 24 bits fit a float32 without rounding, the same on every machine.
+            // 24 bits fit a float32 without rounding, so the number is the same on every machine.
             numbers.push((word >> 40) as f32 * (1.0 / (1 << 23) as f32) - 1.0);
         }
     }
@@ -127,7 +128,7 @@ impl Operators {
         scratch: &mut Scratch,
     ) {
         let form = &self.network.distinct()[cell.index()].form;
-        // Even a batch of padding only needs one token.
+        // A batch of nothing but padding has one token.
         let padded = form.at(from.longest().max(padded_to).max(1));
         match form.kind {
             FormKind::Matmul => compute::matmul(
@@ -239,7 +240,7 @@ pub fn fits(network: &Dnn) -> Result<()> {
     )
 }
 
-/// The bytes of the weights, while the largest is packed, and of a query.
+/// The bytes of the weights while the largest are packed, and the bytes of a query.
 fn needs(network: &Dnn) -> [u128; 2] {
     let mut weights = 0;
     let mut largest = 0;

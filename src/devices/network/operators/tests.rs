@@ -171,7 +171,7 @@ proptest! {
 
 #[test]
 fn numbers_neither_fade_nor_all_reach_the_bounds() {
-    // As deep as BERT base, and of its kinds.
+    // The list is as deep as BERT base, with its kinds of operators.
     let block = |n: u32| {
         format!(
             "qkv{n},matmul,,tokens,64,192,1\nscores{n},batched-matmul,4,tokens,16,tokens,1\nsoftmax{n},memory,,,,,8*tokens*tokens\n\
@@ -198,7 +198,7 @@ fn weights_come_from_a_file_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.safetensors");
     weights::tests::write(&path, drawn.model(), drawn.spec(), |_, x| x);
-    // The seed still draws what the first operator reads.
+    // The first operator still reads numbers drawn from the seed.
     let read = Network::new(
         drawn.model(),
         &Spec {
