@@ -1,5 +1,5 @@
 //! What is simulated: workloads, costs, policies, the simulated device, the engine that runs them, and the record of a
-//! run. This room knows no command line, no figure and no GPU.
+//! run. This module uses no command line, no figures and no GPU.
 
 pub mod task;
 

@@ -162,7 +162,7 @@ pub fn draw_model(number: u32, rng: &mut RandomSequence) -> (Model, Option<Strin
     let model = match number % 5 {
         0 => Model::Lstm,
         1 => Model::Seq2Seq,
-        // More children than any random tree's node has.
+        // Nodes of random trees have fewer than 15 children.
         2 => [Model::TreeLstm, Model::ChildSumByArity(15)][rng.random_range(0..2)].clone(),
         3 if number % 10 == 3 => {
             let text = draw_network(rng);

@@ -367,7 +367,7 @@ fn pinning(case: &CheckedCase<'_>, run: &CheckedRun) -> Result<(), String> {
 
 fn bounds(case: &CheckedCase<'_>, run: &CheckedRun) -> Result<(), String> {
     let nodes: u64 = case.requests.graphs.iter().map(CellGraph::nodes).sum();
-    // A policy may pad a batch to a size beyond all nodes.
+    // A policy may pad a batch to a size above the number of all nodes.
     let largest = vec![case.sizes.last().copied().unwrap_or(0).max(nodes as u32); case.cells.len()];
     let mut fastest = Fastest::new([case.device], largest, run.streams);
     let mut work = 0.0;

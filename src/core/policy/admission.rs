@@ -1,4 +1,4 @@
-//! Admission control around any policy. Against overload, it rejects arrivals while too many requests are in the system.
+//! Admission control around any policy. It rejects arrivals while too many requests are in the system.
 
 use super::{Completed, Outcomes, Policy};
 use crate::base::units::Nanos;
@@ -91,7 +91,7 @@ mod tests {
     use crate::core::workload::shape::Shape;
     use crate::core::workload::trace::Requests;
 
-    /// Requests of one step of 10 ns, on one worker.
+    /// Runs requests of one step of 10 ns on one worker.
     fn run(policy: &dyn Settings, bound: u32, arrivals: &[u64]) -> FullRecord {
         let requests =
             Requests::unfold(vec![Shape::Chain(1); arrivals.len()].into(), &Model::Lstm).unwrap();
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(finish, [10, 20, u64::MAX, u64::MAX, 30, u64::MAX]);
     }
 
-    /// Serves one at a time; late ones are dropped, but `served` is served after all.
+    /// A policy that serves one request at a time and drops those that come late, but serves `served` after all.
     struct Dropping {
         waiting: Vec<(RequestId, Nanos, CellGraph)>,
         served: Option<RequestId>,
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Three requests of 10 ns at 0, with a bound of two in the system, and one at 30.
+    /// Runs three requests of 10 ns that arrive at 0, and one at 30, with a bound of two in the system.
     fn dropping(served: Option<RequestId>) -> FullRecord {
         let requests = Requests::unfold(vec![Shape::Chain(1); 4].into(), &Model::Lstm).unwrap();
         let class = Class {

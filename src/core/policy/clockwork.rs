@@ -1,7 +1,7 @@
-//! Clockwork (OSDI'20, section 5.3): execution times are known, so a request has a latest start for each batch size. These
-//! are its strategies. An idle worker takes the strategy with the earliest latest start that is not over: a request with the
-//! requests that are due next. Larger batches have to start earlier, so they come first. A request is rejected as soon as it
-//! can't end in time even alone, before it takes any of the GPU's time.
+//! Clockwork (OSDI'20, section 5.3): execution times are known, so a request has a latest start for each batch size. A
+//! request with a batch size is a strategy. An idle worker takes the strategy with the earliest latest start that is
+//! not over, and adds the requests that are due next. Larger batches have to start earlier, so they come first. A
+//! request is rejected as soon as it can't end in time even alone, before it takes any of the GPU's time.
 
 use std::ops::Range;
 
@@ -60,7 +60,8 @@ impl Settings for Clockwork {
     }
 }
 
-/// The members of the strategy with the earliest latest start from now on; of equal ones, the largest strategy.
+/// The members of the strategy with the earliest latest start that is not before `now`. If several have the same latest
+/// start, the largest is taken.
 fn strategy(queue: &mut DueFirst, batch_sizes: &[u32], now: Nanos) -> Option<Range<usize>> {
     let waiting = queue.waiting();
     let mut earliest = Nanos::MAX;
@@ -69,7 +70,8 @@ fn strategy(queue: &mut DueFirst, batch_sizes: &[u32], now: Nanos) -> Option<Ran
         if size > waiting {
             break;
         }
-        // Of one size, requests that are due later may start later, so the first that are in time have to start first.
+        // For a given size, later requests may start later, so the first batch that is in time has the earliest latest
+        // start.
         let first = if in_time(queue, 0..size, now).is_some() {
             0
         } else {

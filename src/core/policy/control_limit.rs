@@ -1,6 +1,6 @@
-//! The control limit of batch service queues (Xu, Zhou, Niu: arXiv 2301.12865): an idle worker waits until `wait_for`
-//! requests are there, then takes all of them, up to the cap. For Poisson arrivals and one worker, the best policy for a
-//! sum of latency and busy time has this form; `batchlab tune --optimal` computes its `wait_for`.
+//! The control limit of batch service queues (Xu, Zhou, Niu: arXiv 2301.12865): an idle worker waits until there are
+//! `wait_for` requests, then takes all of them, up to the cap. For Poisson arrivals and one worker, the best policy for
+//! a sum of latency and busy time has this form; `batchlab tune --optimal` computes its `wait_for`.
 
 use super::prelude::*;
 use super::whole::{FirstCome, PaddedBatch, Waiting, by_rule};
@@ -16,8 +16,8 @@ pub struct ControlLimit {
     /// The largest batch.
     #[default = 64]
     pub max_batch: u32,
-    /// The age at which a request is served even if fewer wait, so that the last ones of a run end. The theory has no such
-    /// limit.
+    /// The age at which a request is served even if fewer wait, so that the last requests of a run are served. The
+    /// theory has no such limit.
     #[serde(with = "super::values::time_with_unit")]
     #[default(Nanos(10_000_000_000))]
     pub window: Nanos,

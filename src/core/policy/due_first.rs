@@ -8,8 +8,8 @@ use super::prelude::*;
 use super::whole::{PaddedBatch, Waiting};
 use crate::core::cost::CostModel;
 
-/// Sequences that wait, the earliest deadline first, and of equal deadlines the earliest arrival. Sequences without a
-/// deadline come last. Batches are padded to their longest member.
+/// Waiting sequences, the earliest deadline first; those with equal deadlines are in the order of arrival. Sequences
+/// without a deadline come last. Batches are padded to their longest member.
 pub struct DueFirst {
     max_batch: usize,
     margin: Nanos,
@@ -63,7 +63,8 @@ impl DueFirst {
         self.waiting.len()
     }
 
-    /// The largest batch of the first requests that ends in time if it starts now. Larger batches take longer.
+    /// The size of the largest batch of the first requests that ends in time if it starts now. The search assumes that
+    /// larger batches take longer.
     pub fn largest_in_time(&mut self, now: Nanos) -> usize {
         let first_late = first_in(1..self.most() + 1, |size| {
             self.start_by(0..size, 0).is_none_or(|latest| latest < now)

@@ -1,11 +1,13 @@
 //! TensorFlow Fold's dynamic batching in detail (Looks et al., ICLR'17): merged graphs in a loop over levels.
 //!
-//! A cell's level is one more than that of its deepest argument; inputs have 0. An iteration sees only the results of
-//! the previous one, so a result needed later is copied in every level between, and a root's up to the last. Each
-//! iteration calls every cell type, and the copying, even without rows. Copies of words are not counted.
+//! A cell's level is one more than that of its deepest argument; inputs have level 0. An iteration sees only the
+//! results of the previous one, so a result that is needed later is copied in every level between, and a root's result
+//! up to the last level. Each iteration calls every cell type, and the copying, even without rows. Copies of words are
+//! not counted.
 //!
-//! The host needs `construct_ns` for each node. The share `overlap` of it overlaps with the previous batch (BatchMaker,
-//! section 7.5); during the rest the device idles. A batch takes the requests that wait when the host begins.
+//! The host needs `construct_ns` for each node. The share `overlap` of this time overlaps with the previous batch
+//! (BatchMaker, section 7.5); during the rest the device idles. A batch takes the requests that wait when the host
+//! begins.
 
 use std::sync::Arc;
 
@@ -63,7 +65,7 @@ impl Settings for Fold {
 
 struct FoldPolicy {
     settings: Fold,
-    /// Without costs the loop takes no time in addition to its cells.
+    /// The costs of the loop. If they are `None`, the loop takes no time in addition to its cells.
     costs: Option<Arc<dyn CostModel>>,
     queue: FirstCome<CellGraph>,
     batch: LevelBatch,

@@ -2,7 +2,7 @@
 //! Each node goes into a look-up table by its depth and a key (section 4.2); the slots then run by depth, each as one
 //! batch. Finer nodes find more to batch, and need more look-ups.
 //!
-//! "The graph rewriting can be cached and stored for next forward pass" (section 4.3). A forward pass is that of a scope,
+//! "The graph rewriting can be cached and stored for next forward pass" (section 4.3). Each scope is one forward pass,
 //! so the key of the cache is the graph of all its requests in their order: each node's class (cell type, number of
 //! input cells, input size) and the nodes that take its state. A scope whose graph is known costs a look-up for each
 //! request, which recognises it. Other scopes cost a look-up for each node.
@@ -64,7 +64,7 @@ impl Settings for Jit {
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         let look_up = self.analysis_ns;
         let cache = self.cache;
-        // With equal sizes everywhere, equality of operators does not depend on them.
+        // All sizes are equal, so that equality of operators does not depend on them.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         let mut evaluation = match self.granularity {
             Granularity::Graph => {
@@ -263,14 +263,15 @@ mod tests {
 
     #[test]
     fn cells_are_apart_by_their_number_of_children() {
-        // A root over two leaves, a chain of three, a root over a leaf and a chain of two.
+        // The shapes are a root over two leaves, a chain of three, and a root over a leaf and a chain of two.
         let (nodes, steps) = table(
             Granularity::Cell,
             "childsum-tree-lstm",
             &["tree:3 3 0", "tree:2 3 0", "tree:4 3 4 0"],
         );
         assert_eq!(nodes, 10);
-        // Leaves; nodes over leaves with two children and with one; roots with one child and with two.
+        // The slots are leaves, nodes over leaves (with two children and with one), and roots (with one child and with
+        // two).
         assert_eq!(
             borrow_names(&steps),
             [
@@ -306,7 +307,7 @@ mod tests {
     fn operators_that_no_child_changes_are_batched_across_numbers_of_children() {
         let shapes = ["tree:3 3 0", "tree:2 0"];
         let (nodes, steps) = table(Granularity::Operator, "childsum-tree-lstm", &shapes);
-        // Three leaves of 10 operators; 22 and two for each child of the two roots.
+        // Each of the three leaves has 10 operators. Each root has 22, and two more for each of its children.
         assert_eq!(nodes, 3 * 10 + 26 + 24);
         let batches = |name: &str| {
             steps
@@ -365,7 +366,7 @@ mod tests {
                 max_batch: 5,
                 ..Jit::default()
             };
-            // Operators without a state run before their cell, so that a request may be faster than its cells one by one.
+            // Operators without a state run before their cell, so a request may be faster than its cells one by one.
             let bounded = !policy.runs_operators();
             check(
                 &policy,

@@ -1,8 +1,9 @@
 //! Late Batching: cellular batching with ahead-of-time scheduling (AISys'17, section 3).
 //!
-//! A device executes blocks in the order of pushing, so the next block is formed while one runs. A queued block is closed,
-//! and new requests join the next one. Workers with the smallest number of unfinished blocks come first, so that none idles
-//! while another looks ahead. A chain stays on a worker while it has unfinished blocks of the cell type.
+//! A device executes blocks in the order in which they were pushed, so the next block is formed while one runs. A
+//! queued block is closed, and new requests join the next one. Workers with the smallest number of unfinished blocks
+//! come first, so that none idles while another looks ahead. A chain stays on a worker while it has unfinished blocks
+//! of the cell type.
 
 use super::cellular::core::Core;
 use super::cellular::{Algorithm1, Cellular};

@@ -145,7 +145,7 @@ impl Levels {
 /// The number of nodes at each depth.
 #[derive(Clone, Debug, Default)]
 pub struct DepthCounts {
-    /// The change of the number from one depth to the next. A chain of any length is two entries.
+    /// The change of the number from one depth to the next. A chain of any length takes two entries.
     change: Vec<i64>,
 }
 

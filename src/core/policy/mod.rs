@@ -32,7 +32,7 @@ pub mod triton;
 pub mod unbatched;
 pub mod vllm;
 
-/// What the files of policies have in common.
+/// The imports that the files of policies share.
 mod prelude {
     pub use serde::{Deserialize, Serialize};
     pub use smart_default::SmartDefault;
@@ -88,8 +88,8 @@ pub struct Completed<'a> {
     pub finish: Nanos,
     /// The requests of the task, in the order of its submission.
     pub requests: &'a [RequestId],
-    /// The sequences of a language model whose last token the task has generated. A policy learns an output's length only
-    /// by this.
+    /// The sequences of a language model whose last token the task has generated. A policy learns an output's length
+    /// only from this list.
     pub ended: &'a [RequestId],
 }
 

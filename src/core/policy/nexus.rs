@@ -10,7 +10,7 @@ use super::whole::by_rule;
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Nexus {
-    /// The length of the window: the batch that the workers are planned for.
+    /// The length of the window: the largest batch, for which the workers' time is planned.
     #[default = 16]
     pub max_batch: u32,
     /// The time by which a batch may take longer than the cost table says.

@@ -1,7 +1,7 @@
 //! Iteration-level scheduling with selective batching (Orca, OSDI 2022, sections 3 and 4.2, algorithm 1): after each
-//! iteration sequences leave that have ended, and requests join with their whole prompts. Each has memory for the longest
-//! sequence from the start, so that none is ever preempted. Selective batching pads nothing: the products take the tokens of all
-//! members together, and attention reads each member's own keys and values.
+//! iteration, ended sequences leave and requests join with their whole prompts. Each sequence has memory for the
+//! longest one from the start, so none is ever preempted. Selective batching pads nothing: the products take the tokens
+//! of all members together, and attention reads each member's own keys and values.
 
 use super::prelude::*;
 use super::sequences::{Continuous, KvMemory};

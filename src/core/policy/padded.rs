@@ -172,7 +172,7 @@ struct PaddedPolicy {
 impl PaddedPolicy {
     /// The bucket whose turn is next, and the number of requests that the turn covers.
     fn next_turn(&self) -> Option<(u32, usize)> {
-        // Of several, `min_by_key` takes the first, which is the lower bucket.
+        // `min_by_key` takes the first of equal buckets, which is the lower one.
         let (bucket, waiting) = match self.settings.turn {
             Turn::Bucket | Turn::Batch => self
                 .ready_buckets(self.pointer)
@@ -198,7 +198,7 @@ impl PaddedPolicy {
         buckets.filter(move |(_, waiting)| self.may_send(waiting))
     }
 
-    /// The size of the next batch of this number of requests.
+    /// The size of the next batch if this number of requests waits.
     fn batch_of(&self, waiting: usize) -> usize {
         waiting.min(self.settings.max_batch as usize)
     }
@@ -219,8 +219,8 @@ impl PaddedPolicy {
             .min(self.longest)
     }
 
-    /// Moves the first requests of a bucket into a closed batch, or else into the batch that is sent. Returns the number of
-    /// those that are left.
+    /// Moves the first requests of a bucket into a closed batch, or else into the batch that is sent. Returns the
+    /// number of requests that are left in the bucket.
     fn draw(&mut self, bucket: u32, size: usize) -> usize {
         let waiting = self
             .buckets

@@ -57,7 +57,7 @@ struct StaticBatch {
     members: Vec<StaticMember>,
     /// The longest prompt.
     longest: u32,
-    /// The number of tokens that each member has got.
+    /// The number of tokens that each member has received.
     generated: u32,
 }
 

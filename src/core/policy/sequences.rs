@@ -65,12 +65,12 @@ pub struct KvMemory {
     pub capacity: u32,
     /// The number of blocks in use.
     pub used: u32,
-    /// The number of tokens that each sequence has memory for from its admission on. Without it a sequence gets blocks as it
-    /// grows.
+    /// The number of tokens that each sequence has memory for from its admission on. If it is `None`, a sequence gets
+    /// blocks as it grows.
     reserve: Option<u32>,
     /// The number of sequences whose base leaves each remainder. They need a block at the same ticks.
     growing: Vec<u32>,
-    /// The ticks at which sequences have used up their reservation. Sequences that have left are among them.
+    /// The ticks at which sequences have used up their reservation. Entries of sequences that have left remain.
     full: BinaryHeap<Reverse<(i64, RequestId)>>,
 }
 
@@ -406,7 +406,8 @@ impl IterationPlan<'_, '_> {
         self.waiting.pop_front()
     }
 
-    /// Preempts the sequence that arrived last. Alone on its worker, it has outgrown the memory and is rejected.
+    /// Preempts the sequence that arrived last. If it is alone on its worker, it has outgrown the memory and is
+    /// rejected.
     fn preempt_latest(&mut self) {
         let running = &mut *self.running;
         let alone = running.members() == 1;

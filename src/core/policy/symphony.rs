@@ -1,8 +1,8 @@
 //! Symphony's deferred dispatch (arXiv 2308.07470, section 3): the batch of the requests with the earliest deadlines
-//! starts no sooner than it must. Its window opens when one more request would make it too late, and closes at the latest
-//! start. Waiting before that lets the batch grow; within the window it does not. Busy workers stagger by themselves, and
-//! the lowest of the idle ones takes the batch, so that few are needed at low load. `target_batch` is the early drop of
-//! the authors' implementation (`kWindowDrop` in its `batch_policy`).
+//! starts no sooner than it must. Its window opens when one more request would make it too late, and closes at the
+//! latest start. Waiting before that lets the batch grow; within the window it does not. Busy workers stagger by
+//! themselves. The idle worker with the lowest number takes the batch, so that few workers are needed at low load.
+//! `target_batch` is the early drop of the authors' implementation (`kWindowDrop` in its `batch_policy`).
 
 use super::due_first::DueFirst;
 use super::prelude::*;
@@ -15,8 +15,8 @@ pub struct Symphony {
     /// The largest batch.
     #[default = 64]
     pub max_batch: u32,
-    /// The batch that the workers are planned for. Requests that are due too early for it are dropped, as by Nexus. With 1,
-    /// only requests that can't end in time at all are dropped.
+    /// The batch size for which the workers' time is planned. Requests that are due too early for it are dropped, as in
+    /// Nexus. With 1, only requests that can't end in time at all are dropped.
     #[default = 1]
     pub target_batch: u32,
     /// The time by which a batch may take longer than the cost table says.
@@ -43,7 +43,7 @@ impl Settings for Symphony {
             while let Some(worker) = idle.next(dispatch)
                 && let Some(window) = queue.drop_early(target_batch, dispatch)
             {
-                // A window in time was found; in odd cost tables a smaller batch takes longer.
+                // The window is in time, but the search may find less: in odd cost tables a smaller batch takes longer.
                 let size = queue.largest_in_time(now).max(window.len());
                 let opens = queue.grows_until(size);
                 if now < opens {

@@ -26,8 +26,8 @@ pub struct Triton {
     /// The time that the oldest request of a batch without a preferred size may wait for more.
     #[serde(with = "super::values::time_with_unit")]
     pub max_queue_delay: Nanos,
-    /// Whether batches above the smallest preferred size have a preferred size also after the delay (server#7604; not in
-    /// Triton).
+    /// Whether batches above the smallest preferred size have a preferred size even after the delay (server#7604; not
+    /// in Triton).
     pub mandatory: bool,
     /// The largest sum of the lengths in a batch. A longer request is a batch of its own (ray#58956; Triton leaves such rules
     /// to custom batching).
@@ -51,9 +51,9 @@ pub struct Triton {
     pub version: Version,
 }
 
-/// The largest number of instances, because each worker counts the tasks of each.
+/// The largest number of instances. It is limited because each worker counts the tasks of each instance.
 const MOST_INSTANCES: u32 = 64;
-/// The largest number of levels, because each has a queue.
+/// The largest number of levels. It is limited because each level has a queue.
 const MOST_LEVELS: u32 = 1_000;
 
 /// The policy of a level.

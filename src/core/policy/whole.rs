@@ -109,8 +109,8 @@ impl<K> FirstCome<K> {
     }
 }
 
-/// A policy that calls `submit` with a batch for each idle worker: the requests that have waited longest, and what it
-/// keeps of them.
+/// A policy that calls `submit` with a batch for each idle worker: the requests that have waited longest, and what the
+/// policy keeps of each.
 pub fn first_come<K: 'static>(
     max_batch: u32,
     keep: fn(&Request<'_>) -> K,
@@ -322,7 +322,7 @@ mod tests {
             .iter()
             .map(|step| (step.cell.0, step.times))
             .collect();
-        // Depth 0: nodes 2 and 3; 1: node 1; 2: node 0; 3: node 4.
+        // Depth 0 has nodes 2 and 3, depth 1 has node 1, depth 2 has node 0, and depth 3 has node 4.
         assert_eq!(steps, [(0, 1), (1, 2), (0, 2)]);
     }
 }

@@ -17,7 +17,7 @@ use crate::core::workload::trace::Request;
 pub struct CompactOptions {
     /// The number of requests of the whole run, at least 1.
     pub requests: u64,
-    /// The requests at the start that do not count.
+    /// The number of requests at the start that do not count.
     pub warmup: u64,
     pub slo: Option<Nanos>,
     /// The record logs each request whose number is a multiple of this one.
@@ -55,7 +55,7 @@ pub struct CompactRecord {
     pub(crate) classes: Vec<Class>,
     /// The requests from the oldest in the system on, by number.
     lives: VecDeque<RequestLife>,
-    /// The number of the first of `lives`.
+    /// The number of the first request in `lives`.
     oldest: u64,
     pub(crate) presence: Presence,
     pub(crate) whole: CompactGroup,
@@ -187,7 +187,7 @@ impl CompactRecord {
     fn leave(&mut self, request: RequestId, at: Nanos, mut outcome: Outcome) {
         let life = *self.life(request);
         assert!(!life.left, "request {request} left twice");
-        // Only now: a flag that was just written holds up the copy of what is around it.
+        // The flag is set after the copy above, because a write just before the copy would delay it.
         self.life(request).left = true;
         while self.lives.front().is_some_and(|life| life.left) {
             self.lives.pop_front();
@@ -270,7 +270,7 @@ impl Recorder for CompactRecord {
         let mut all = 0;
         for request in requests {
             let life = &self.lives[(request.0 - self.oldest) as usize];
-            // Some lie across two cache lines, so both ends are read.
+            // A record may lie across two cache lines, so both ends are read.
             all ^= life.arrival.0 ^ u64::from(life.class);
         }
         black_box(all);

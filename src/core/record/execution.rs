@@ -28,10 +28,10 @@ pub struct Execution {
     pub batch_sum: u64,
     /// The number of executions of each cell type at each batch size. Operators follow the cell types.
     pub batches: Vec<Vec<u64>>,
-    /// The executed cells, including padding. A cell with an input of n tokens counts n times; operators count the
-    /// cells that they belong to.
+    /// The number of executed cells, including padding. A cell with an input of n tokens counts n times; operators
+    /// count the cells that they belong to.
     pub executed_cells: u64,
-    /// The executed cells without padding.
+    /// The number of executed cells without padding.
     pub useful_cells: u64,
     /// The time in which each worker ran at least one task.
     pub busy: Vec<Nanos>,
@@ -163,7 +163,7 @@ impl Execution {
         *busy += (merged.1 - merged.0) - known;
     }
 
-    /// All later tasks of the worker start after the earlier ones.
+    /// Forgets the spans of a worker without tasks, because all its later tasks start after them.
     pub(super) fn idle(&mut self, worker: WorkerId) {
         self.spans[worker.index()].clear();
     }

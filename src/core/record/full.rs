@@ -24,7 +24,7 @@ pub struct FullRecord {
     /// The shapes for the log, or `None` if the caller has not passed the requests.
     pub shapes: Option<Arc<[Shape]>>,
     pub classes: Option<Arc<Classes>>,
-    /// The late requests that count for the limit.
+    /// The number of late requests that count for the limit.
     late: u32,
     /// When each rejected request was rejected.
     rejected: HashMap<RequestId, Nanos>,

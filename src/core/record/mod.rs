@@ -75,7 +75,7 @@ pub trait Recorder {
     /// Records all requests that are still in the system as failed, because nothing runs or arrives any more.
     fn fail_remaining(&mut self, at: Nanos);
 
-    /// Records the tokens of a completed iteration. Returns the sequences that have got their last token.
+    /// Records the tokens of a completed iteration. Returns the sequences that have received their last token.
     fn end_sequences(&mut self, _completion: &Completion, _task: &OpenTask) -> &[RequestId] {
         &[]
     }

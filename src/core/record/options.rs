@@ -11,7 +11,7 @@ pub struct RecordOptions {
     pub rounds: bool,
     /// Whether the policy's reason for each task is kept, as text.
     pub reasons: bool,
-    /// Ends the run early.
+    /// The limit at which the run ends early, or `None` if it has none.
     pub limit: Option<Limit>,
 }
 

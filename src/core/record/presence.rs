@@ -5,7 +5,7 @@ use crate::base::units::Nanos;
 pub struct Presence {
     /// The numbers of the requests with which the quarters of the arrivals begin, and the last one.
     bounds: [u64; 5],
-    /// The requests in the system.
+    /// The number of requests in the system.
     pub(super) inside: u64,
     since: Nanos,
     /// The integral of `inside`, in request-nanoseconds.

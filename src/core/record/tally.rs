@@ -8,11 +8,11 @@ pub struct Tally {
     /// The number of requests with each [`Outcome`](super::Outcome).
     pub outcomes: [u64; 5],
     pub arrived: u64,
-    /// The requests that arrived after the warm-up.
+    /// The number of requests that arrived after the warm-up.
     pub measured: u64,
     /// The first and last measured arrival.
     pub period: Option<(Nanos, Nanos)>,
-    /// The measured requests that were served within the objective.
+    /// The number of measured requests that were served within the objective.
     pub within_slo: u64,
     /// The requests that finished between the first measured arrival of the run and its last arrival.
     pub inside: FinishCounts,
@@ -23,7 +23,7 @@ pub struct Tally {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FinishCounts {
     pub all: u64,
-    /// The requests that met the objective.
+    /// The number of requests that met the objective.
     pub good: u64,
 }
 

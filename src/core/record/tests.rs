@@ -28,7 +28,8 @@ pub(crate) fn queue(requests: usize, load: f64, seed: u64) -> FullRecord {
     batch_server(requests, load, 1, |batch| 1000 * batch as u64, seed)
 }
 
-/// The server takes all waiting requests, up to a cap, as a batch. A load of 1 is the capacity with full batches.
+/// The record of Poisson arrivals at a server that takes all waiting requests, up to a cap, as a batch. A load of 1 is
+/// the capacity with full batches.
 pub(crate) fn batch_server(
     requests: usize,
     load: f64,

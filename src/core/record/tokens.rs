@@ -20,7 +20,7 @@ pub struct Tokens {
     workers: Vec<DecodingWorker>,
     /// The times between tokens of a sequence, over the whole run.
     pub(crate) gaps: DurationHistogram,
-    /// The tokens of all requests.
+    /// The number of tokens of all requests.
     pub generated: u64,
     pub preemptions: u64,
     /// The blocks in use while tasks ran, in block-nanoseconds.
@@ -41,12 +41,13 @@ pub struct Sequence {
     pub output: u32,
     /// The instant of the first token, or [`Nanos::MAX`] before it.
     pub first: Nanos,
-    /// The instant of the last token. While the sequence decodes, the instant of the token with which it began to.
+    /// The instant of the last token. While the sequence decodes, it is the instant of the token with which decoding
+    /// began.
     last: Nanos,
     /// The longest time between two tokens.
     pub worst_gap: Nanos,
     pub preemptions: u32,
-    /// The tokens that are still to come. While the sequence decodes, those that were to come when it began to.
+    /// The number of tokens that are still to come. While the sequence decodes, it is the number when decoding began.
     missing: u32,
     /// The worker on which the sequence decodes, and the worker's tick when it began to.
     decodes: Option<(WorkerId, u64)>,
@@ -126,7 +127,7 @@ impl Tokens {
         &self.ended
     }
 
-    /// All sequences that decode on a worker get a token.
+    /// Gives a token to all sequences that decode on a worker.
     fn tick(&mut self, on: WorkerId, now: Nanos, ended: &mut Vec<RequestId>) {
         let worker = &mut self.workers[on.index()];
         worker.ticks += 1;
@@ -163,7 +164,7 @@ impl Tokens {
         }
     }
 
-    /// The task has computed the request's prompt, and with it the next token.
+    /// Records that a task has computed a request's prompt, and with it the next token.
     fn begin(&mut self, request: RequestId, on: WorkerId, now: Nanos, ended: &mut Vec<RequestId>) {
         let sequence = &mut self.sequences[request.index()];
         let before = mem::replace(&mut sequence.last, now);
@@ -190,7 +191,7 @@ impl Tokens {
         )));
     }
 
-    /// The sequence no longer decodes.
+    /// Records that a sequence no longer decodes.
     pub(super) fn stop(&mut self, request: RequestId) {
         let sequence = &mut self.sequences[request.index()];
         let Some((on, since)) = sequence.decodes.take() else {

@@ -153,9 +153,9 @@ struct SharedStream {
 struct QueuedTask {
     id: TaskId,
     start: Start,
-    /// The instant of its start, known once it is the first of its stream.
+    /// The instant of the task's start, known once it is the first of its stream.
     began: Nanos,
-    /// Its duration if it runs alone.
+    /// The task's duration if it runs alone.
     alone: Nanos,
     demand: Share,
     completion_delay: Nanos,
@@ -196,7 +196,7 @@ impl<T: Timing> SharedSim<T> {
         }
     }
 
-    /// Begins and ends the tasks of this instant, at which the first of the workers has any.
+    /// Begins and ends the tasks of this instant on all workers that have any.
     fn step(&mut self, at: Nanos) {
         for worker in &mut self.workers {
             if worker.is_busy() && worker.next == at {

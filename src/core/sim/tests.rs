@@ -18,7 +18,7 @@ struct Job {
     stream: u16,
     /// The time from the submission to the earliest start.
     lag: u64,
-    /// The time from the end of the task before it.
+    /// The time from the end of the previous task.
     gap: u64,
     alone: u64,
     demand: Share,
@@ -163,8 +163,8 @@ fn three_tasks_and_one_after_them_by_hand() {
         Job::new(50, 2, 30, Share::WHOLE),
         Job::new(50, 2, 8, HALF),
     ];
-    // Until 50 the first two fit. Then the demands are twice the device, and 30 ns take until 110. Then the last two
-    // fit again, and the first has 20 left.
+    // Until 50 the first two fit. Then the demands are twice the device, so 30 ns of work take until 110. Then the last
+    // two fit again, and the first has 20 left.
     assert_eq!(
         rows(&jobs),
         [(1, 20, 110), (2, 50, 110), (3, 110, 118), (0, 0, 130)]
@@ -173,7 +173,7 @@ fn three_tasks_and_one_after_them_by_hand() {
 
 #[test]
 fn speeds_are_rounded_down_and_finishes_up() {
-    // At two thirds of full speed 30 ns take 45, minus 2^-32 of a nanosecond's work.
+    // At two thirds of full speed, 30 ns of work take 45, minus 2^-32 of a nanosecond's work.
     let demand = Share::of(3, 4);
     assert_eq!(
         spans(&[Job::new(0, 0, 30, demand), Job::new(0, 1, 30, demand)]),
@@ -259,7 +259,7 @@ fn naive(jobs: &[Job]) -> Vec<(u64, u64)> {
         let mut running: Vec<(usize, u128)> = Vec::new();
         let mut now = 0;
         loop {
-            // Until nothing changes at this instant.
+            // Repeat until nothing changes at this instant.
             let mut changed = true;
             while std::mem::take(&mut changed) {
                 for (queue, free) in queues.iter_mut().zip(&mut free) {

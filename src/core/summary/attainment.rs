@@ -14,12 +14,12 @@ use crate::core::record::full::FullRecord;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attainment {
     pub measured: u64,
-    /// The requests that were served within the objective.
+    /// The number of requests that were served within the objective.
     pub within: u64,
     /// The objective's quantile of the latency, or `None` if too large a share of the requests was not served.
     pub latency: Option<Nanos>,
     pub rejected: u64,
-    /// The requests that were neither served nor rejected.
+    /// The number of requests that were neither served nor rejected.
     pub failed: u64,
     /// Whether the system did not keep up, or `None` if the run is too short to tell.
     pub saturated: Option<bool>,
@@ -39,7 +39,7 @@ impl Attainment {
     /// Compares a run with an objective.
     ///
     /// # Panics
-    /// The record has no tokens, and the objective limits the time to the first one.
+    /// If the record has no tokens, and the objective limits the time to the first one.
     pub fn new(
         record: &FullRecord,
         warmup: Warmup,
@@ -89,8 +89,8 @@ impl Attainment {
         }
     }
 
-    /// Whether at least the quantile's share of the requests met the objective, and the system kept up. Up to
-    /// `max_rejected`, a share of the requests, rejected ones count neither way.
+    /// Whether at least the quantile's share of the requests met the objective, and the system kept up. Rejected
+    /// requests are left out if they are at most the share `max_rejected` of the measured ones.
     pub fn holds(&self, quantile: Quantile, max_rejected: f64) -> bool {
         if self.saturated == Some(true) {
             return false;
@@ -100,7 +100,7 @@ impl Attainment {
             || tolerated && self.is_enough(quantile, self.measured - self.rejected)
     }
 
-    /// Whether the requests within the objective are at least the quantile's share of these.
+    /// Whether the requests within the objective are at least the quantile's share of `requests`.
     fn is_enough(&self, quantile: Quantile, requests: u64) -> bool {
         requests > 0 && self.within >= quantile.rank(requests as usize) as u64
     }

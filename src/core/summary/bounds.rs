@@ -248,7 +248,7 @@ mod tests {
             bounds(&Model::Lstm, &[rows], &["chain:2", "chain:6"], 8, 3).ceiling_rps,
             Some(6.0 * 1e9 / 16.0)
         );
-        // Beyond the table a cell takes 1.5 more, and at 16 it is 28 / 16.
+        // Each cell beyond the table takes 1.5 more, so at 16 a cell takes 28 / 16.
         let larger = bounds(&Model::Lstm, &[rows], &["chain:1"], 16, 1);
         assert_eq!(larger.ceiling_rps, Some(1e9 / 1.75));
     }
@@ -268,7 +268,7 @@ mod tests {
             let of = Bounds::new(&requests, &mut Fastest::new([&device], vec![8], streams), 1);
             (of.ceiling_rps.unwrap() * 4e-9 * 100.0).round() / 100.0
         };
-        // In batches of 8 a cell takes 2; of a device that it needs whole, in half of the time on two streams, and so on.
+        // A cell takes 2 in batches of 8. If a batch needs half of the device, two batches run at the same time.
         let half = "lstm.demand,1,900000\nlstm.demand,8,500000\n";
         assert_eq!(
             ["lstm.demand,1,1000000\n", half].map(|rows| ceiling(rows, 4)),
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn streams_use_what_small_batches_leave() {
-        // Batches of one take 100 ns and an eighth of the device; four streams leave half of it idle.
+        // Batches of one take 100 ns and an eighth of the device; four streams leave half of the device idle.
         let alone = Best {
             time: Nanos(100),
             share_ns: 25.0,

@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn presence_by_hand() {
-        // Present from 2 to 6, from 4 to 10, and from 5 until rejected at 8.
+        // The requests are present from 2 to 6, from 4 to 10, and from 5 until the rejection at 8.
         let mut run = record(&[(2, 2, 6), (4, 6, 10), (5, u64::MAX, u64::MAX)]);
         run.reject(RequestId(2), Nanos(8));
         assert_eq!(presence(&run), 4 + 6 + 3);

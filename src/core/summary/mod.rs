@@ -36,16 +36,16 @@ pub struct Summary {
     pub offered: Option<Rate>,
     /// The rate at which the measured requests arrived.
     pub achieved: Option<Rate>,
-    /// The requests per second that finished in the window.
+    /// The number of requests per second that finished in the window.
     pub throughput: Option<Rate>,
-    /// The requests per second that finished in the window and met the SLO.
+    /// The number of requests per second that finished in the window and met the SLO.
     pub goodput: Option<Rate>,
-    /// The requests that were served, including the warm-up.
+    /// The number of requests that were served, including the warm-up.
     pub completed: u64,
-    /// The requests that arrived, but were neither served nor rejected.
+    /// The number of requests that arrived, but were neither served nor rejected.
     pub failed: u64,
     pub rejected: u64,
-    /// The requests that the times below leave out.
+    /// The number of requests that the times below leave out.
     pub warmup: u64,
     /// Whether the latencies settle, or `None` if the warm-up's rule does not examine it.
     pub steady: Option<bool>,
@@ -72,7 +72,7 @@ pub struct Summary {
     /// The lateness of the load generator, or `None` if the clock is virtual or clients wait for their answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
-    /// The rejected requests that had reached their deadline.
+    /// The number of rejected requests that had reached their deadline.
     #[serde(default, skip_serializing_if = "is_default")]
     pub expired: u64,
     /// The objective of goodput.
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn three_requests_by_hand() {
-        // Two run as one batch, the third alone; a fourth is padding.
+        // Two requests run as one batch, and the third alone. The fourth executed cell is padding.
         let mut run = record(&[
             (0, 2 * MS, 6 * MS),
             (MS, 2 * MS, 6 * MS),
@@ -237,7 +237,7 @@ mod tests {
         };
         let summary = summarize(&run, &measure);
         assert_near(rate(summary.offered), 500.0, 1e-12);
-        // Nine tenths need all three, the last at 9 ms.
+        // Nine tenths of the three requests are all three, so the window ends with the last at 9 ms.
         assert_near(rate(summary.throughput), 3.0 / 0.009, 1e-12);
         assert_near(rate(summary.goodput), 2.0 / 0.009, 1e-12);
         assert_eq!(
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn offline_throughput_is_that_of_the_batches() {
-        // Ten batches of 50, of a millisecond each.
+        // The run has ten batches of 50, which take a millisecond each.
         let rows: Vec<_> = (0..500)
             .map(|i| (0, i / 50 * MS, (i / 50 + 1) * MS))
             .collect();
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn warmup_counts_requests_in_the_order_of_arrival() {
-        // Not in the order of arrival, as in a closed loop.
+        // The rows are not in the order of arrival, as in a closed loop.
         let rows = [
             (20 * MS, 20 * MS, 21 * MS),
             (0, 0, 9 * MS),

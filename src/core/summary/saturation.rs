@@ -29,7 +29,7 @@ pub(super) fn is_saturated(run: &OrderedRecord<'_>) -> Option<bool> {
     }
     let part = order.len().div_ceil(PARTS);
     let service = median(run, &order[..part], |spans| spans.compute)?;
-    // A great overload shows even in a short period: the last requests waited longer than the whole of it.
+    // A great overload shows even in a short period: the last requests waited longer than the whole period.
     let last_wait = median(run, &order[order.len() - part..], |spans| spans.queue);
     if last_wait.is_some_and(|wait| wait > last - first && wait > SERVICES_IN_A_LONG_WAIT * service)
     {

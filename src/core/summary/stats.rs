@@ -45,7 +45,7 @@ impl Quantile {
 /// Exact quantiles by nearest rank, or `None` with fewer than [`Quantile::samples_needed`]. Reorders the samples.
 ///
 /// # Panics
-/// The quantiles do not ascend.
+/// If the quantiles do not ascend.
 pub fn quantiles<const N: usize>(samples: &mut [u64], wanted: [Quantile; N]) -> [Option<u64>; N] {
     assert!(
         wanted.is_sorted(),
@@ -115,7 +115,7 @@ pub fn prediction(samples: &[f64]) -> Option<Interval> {
 /// The interval of the mean of `a - b`, in which noise that both share cancels out. It is `None` with fewer than two pairs.
 ///
 /// # Panics
-/// The numbers of samples differ.
+/// If the numbers of samples differ.
 pub fn paired_difference(a: &[f64], b: &[f64]) -> Option<Interval> {
     assert_eq!(a.len(), b.len(), "paired samples come in pairs");
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn intervals_have_the_width_of_the_table() {
-        // From a printed table for 1, 4, 9, 29 and 99 degrees of freedom.
+        // The values are from a printed table for 1, 4, 9, 29 and 99 degrees of freedom.
         for (n, t) in [
             (2, 12.7062),
             (5, 2.7764),
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn one_more_sample_is_predicted() {
-        // At distance 2: s = √2, t(0.975; 1) = 12.706.
+        // For samples at distance 2, s = √2 and t(0.975; 1) = 12.706.
         let Interval { mean, half_width } = prediction(&[1.0, 3.0]).unwrap();
         assert_eq!(mean, 2.0);
         assert!(
@@ -257,7 +257,7 @@ mod tests {
                 interval(&samples).unwrap().contains(3.0)
             })
             .count();
-        // Binomial: 3800 with a standard deviation of 13.8; the bounds are four of these.
+        // The count is binomial: 3800 with a standard deviation of 13.8. The bounds are four of these from the mean.
         assert!(
             (3745..=3855).contains(&covered),
             "{covered} of {experiments} cover the mean"

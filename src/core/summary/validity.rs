@@ -83,12 +83,12 @@ pub struct Extrapolation {
     /// The largest measured batch size.
     pub to: u32,
     pub batches: u64,
-    /// The batches that are smaller than any measured one.
+    /// The number of batches that are smaller than any measured one.
     pub below: u64,
-    /// The batches that are larger than any measured one.
+    /// The number of batches that are larger than any measured one.
     pub above: u64,
     pub cells: u64,
-    /// The cells in batches outside the measured sizes.
+    /// The number of cells in batches outside the measured sizes.
     pub cells_beyond: u64,
 }
 

@@ -41,7 +41,7 @@ pub fn mser5(samples: &[f64]) -> Truncation {
     }
     let last = batches.len() / 2;
     let mut best = (f64::INFINITY, last);
-    // It goes from the end, so that one running mean and sum of squares (Welford's) serves every d.
+    // The loop starts at the end, so that one running mean and sum of squares (Welford's) serves every d.
     let mut count = 0.0;
     let mut mean = 0.0;
     let mut squares = 0.0;

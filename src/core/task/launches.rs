@@ -16,7 +16,8 @@ pub struct Launches {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wave {
     pub nodes: Vec<u32>,
-    /// For operators that run once for each input cell, one of each node's input cells. Empty if they take all of them.
+    /// One of each node's input cells, for operators that run once for each input cell. Empty for operators that take
+    /// all of them.
     pub inputs: Vec<u16>,
 }
 

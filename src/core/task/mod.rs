@@ -77,7 +77,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// What an iteration of a language model leads to.
+/// The effects of an iteration of a language model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Iteration {
     /// The number of requests, the first of [`Task::requests`], whose prompts are completely fed with this task. Each gets its
@@ -175,7 +175,7 @@ impl MemberList {
 
     /// The requests of all members. A request may occur several times.
     pub(crate) fn requests(&self) -> impl Iterator<Item = RequestId> {
-        // Two of the three are empty.
+        // Two of the three lists are empty.
         let mut nodes: &[NodeRef] = &[];
         let mut requests: &[RequestId] = &[];
         let mut parts: &[Part] = &[];
@@ -299,8 +299,8 @@ pub struct Dispatch<'a> {
     rejected: &'a mut Rejections,
 }
 
-/// Requests that leave unserved. Few have reasons. They are in a list of their own, so that the others cost no more than a
-/// number.
+/// Requests that leave unserved. Reasons are rare and have a list of their own, so that a request without one takes
+/// only its number.
 #[derive(Debug, Default)]
 pub(crate) struct Rejections {
     pub requests: Vec<RequestId>,
@@ -314,7 +314,7 @@ impl Rejections {
     }
 }
 
-/// The way of tasks to the backend. Only the engine implements it, so that no policy can reach the backend.
+/// The path of tasks to the backend. Only the engine implements it, so that no policy can reach the backend.
 pub(crate) trait TaskSink {
     /// The ascending batch sizes at which the device runs a cell; empty if it runs any size.
     fn batches(&self, cell: CellId) -> &[u32];
@@ -347,7 +347,8 @@ impl<'a> Dispatch<'a> {
         (0..self.tasks.unfinished.len() as u16).map(WorkerId)
     }
 
-    /// The workers with nothing to do, in the order of their numbers. A worker counts by its state when it is reached.
+    /// The workers with nothing to do, in the order of their numbers. The state of a worker is read when its turn
+    /// comes.
     pub fn idle(&self) -> Offer {
         self.with_unfinished(0)
     }
@@ -408,7 +409,7 @@ impl<'a> Dispatch<'a> {
         self.rejected.push_because(request, reason);
     }
 
-    /// Makes a sequence stop decoding until a task has fed it again: its prompt and the tokens that it has got.
+    /// Makes a sequence stop decoding until a task has fed it again: its prompt and the tokens that it has received.
     pub fn preempt(&mut self, request: RequestId) {
         self.tasks.preempted.push(request);
     }
@@ -436,7 +437,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// The next of the workers, or `None` after the last.
+    /// The next worker, or `None` after the last.
     pub fn next(&mut self, dispatch: &Dispatch<'_>) -> Option<WorkerId> {
         let worker = dispatch
             .tasks
@@ -453,13 +454,13 @@ impl Offer {
 pub struct TaskBook {
     /// The tasks in the order of submission, with gaps for those that are done.
     open: VecDeque<Option<OpenTask>>,
-    /// The number of the first of them.
+    /// The number of the first task in `open`.
     first: u64,
     /// The number of unfinished tasks of each worker.
     unfinished: Vec<usize>,
     /// The workers with each number of unfinished tasks, so that no instant looks at all workers.
     by_unfinished: Vec<WorkerSet>,
-    /// The memory of tasks that are done.
+    /// The lists of tasks that are done, kept for their memory.
     spare: Vec<(Vec<RequestId>, Vec<Step>)>,
     /// The sequences that were preempted since the engine last took them.
     pub(crate) preempted: Vec<RequestId>,

@@ -25,7 +25,7 @@ fn a_set_of_workers_equals_a_tree() {
                 tree.range(from..).next().copied(),
                 "{workers} from {from}"
             );
-            // Most are removed, as in a busy fleet.
+            // Most workers are removed, as in a busy fleet.
             if let Some(first) = tree.pop_first() {
                 set.remove(first);
             }

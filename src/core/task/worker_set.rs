@@ -56,7 +56,7 @@ impl WorkerSet {
     }
 }
 
-/// The first bit from this one on that is set in the same word.
+/// The first set bit from this one on in the same word.
 fn first_in_word(words: &[u64], bit: usize) -> Option<usize> {
     let left = words.get(bit / 64)? & (u64::MAX << (bit % 64));
     if left == 0 {

@@ -34,7 +34,7 @@ pub struct SubgraphShare {
     /// The subgraph's slot in its queue.
     pub slot: u32,
     pub key: RequestKey,
-    /// Their places in [`CellBatch::nodes`].
+    /// The places of the subgraph's nodes in [`CellBatch::nodes`].
     pub nodes: Range<usize>,
 }
 
@@ -56,7 +56,8 @@ impl CellWork {
     }
 }
 
-/// A fingerprint of (subgraph, nodes) pairs: a sum of well-mixed values, so different sets collide once in 2^64.
+/// A fingerprint of (subgraph, nodes) pairs: a sum of well-mixed values, so two different sets are equal with
+/// probability 2^-64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberSet(u64);
 
@@ -70,7 +71,7 @@ impl MemberSet {
     }
 }
 
-/// The upper bits are zero in the first 2^40 places.
+/// The upper 24 bits of `released` are zero for the first 2^40 subgraphs, so `nodes` is rotated into them.
 fn mix(released: u64, nodes: u32) -> u64 {
     split_mix(released ^ u64::from(nodes).rotate_right(24))
 }

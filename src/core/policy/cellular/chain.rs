@@ -17,7 +17,7 @@ struct WaitingChain {
     released: u64,
     key: RequestKey,
     last: NodeId,
-    /// The number of tasks that it still needs.
+    /// The number of tasks that the chain still needs.
     left: u32,
     /// The request, until a node of the chain has been submitted.
     begins: Option<RequestId>,
@@ -37,7 +37,7 @@ struct RunningChain {
 struct RunSet {
     /// The number of tasks that the set has submitted.
     step: u64,
-    /// The number of those that are not done.
+    /// The number of submitted tasks that are not done.
     unfinished: u32,
     /// The chains by the remainder of `end`. Each slot is in the order of release.
     wheel: Box<[Vec<RunningChain>; SLOTS]>,
@@ -48,7 +48,7 @@ struct RunSet {
     newest: u64,
 }
 
-/// More slots than most sentences have steps. They fit the nearest cache.
+/// The slots of a wheel: more than most sentences have steps, and few enough for the nearest cache.
 const SLOTS: usize = 128;
 
 impl Default for RunSet {
@@ -128,7 +128,7 @@ impl RunSet {
             .min_by_key(|running| running.released)
     }
 
-    /// The chains in no order, each with the number of tasks that it still needs.
+    /// The chains in no particular order, each with the number of tasks that it still needs.
     fn iter(&self) -> impl Iterator<Item = (&RunningChain, u32)> {
         self.wheel
             .iter()
@@ -143,8 +143,8 @@ pub struct ChainQueue {
     chunk: u32,
     /// Whether the cell has an input size.
     sized: bool,
-    /// The waiting chains in the order of release, after the chains of a single free set. [`ChainQueue::begin`] restores
-    /// that.
+    /// The waiting chains in the order of release. [`ChainQueue::begin`] moves the chains of free sets back to it,
+    /// unless there is a single free set whose chains come first.
     waiting: VecDeque<WaitingChain>,
     /// The sets without unfinished tasks, whose chains are not pinned.
     free: Vec<RunSet>,
@@ -212,7 +212,7 @@ impl ChainQueue {
             .expect("`take` gave the worker a set")
     }
 
-    /// The nodes that the next task runs of a chain that still needs `left` tasks.
+    /// The nodes that the next task runs in a chain that still needs `left` tasks.
     fn part(&self, chain: &RunningChain, left: u32, state: &RequestState) -> Part {
         let (length, _) = state.run();
         let end = chain.last.0 + 1;

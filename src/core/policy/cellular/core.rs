@@ -24,9 +24,9 @@ pub struct Core<R> {
     pub(super) last_members: Vec<Option<MemberSet>>,
     /// The running tasks in the order of submission, with gaps for those that are done.
     pub(super) running: VecDeque<Option<CellBatch>>,
-    /// The number of the first of them.
+    /// The number of the first task in `running`.
     first_running: u64,
-    /// The memory of tasks that are done.
+    /// The batches of tasks that are done, kept for their memory.
     pub(super) spare: Vec<CellBatch>,
 }
 

@@ -91,7 +91,7 @@ impl Cellular {
 }
 
 /// BatchMaker's selection rule. It chooses a type with a full batch, or else one with no running task, or else any with
-/// ready nodes. Of several it chooses the one of the highest priority.
+/// ready nodes. If several qualify, it chooses the one with the highest priority.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm1;
 
@@ -130,8 +130,8 @@ impl<R: SelectionRule> Core<R> {
             .choose(by_priority.map(|place| self.types[*place].view(&self.requests, worker)))
     }
 
-    /// Submits the tasks of a decision (Algorithm 1, lines 12 to 23). Only the first task may be smaller than `min_batch`;
-    /// later, more nodes may be ready.
+    /// Submits the tasks of a decision (Algorithm 1, lines 12 to 23). Only the first task may be smaller than
+    /// `min_batch`, because more nodes may be ready later.
     fn batch(&mut self, choice: Choice, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
         for _ in 0..self.settings.max_tasks {
             let state = &self.types[choice.cell.index()];

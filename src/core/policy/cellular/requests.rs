@@ -9,7 +9,7 @@ use crate::core::policy::Outcomes;
 use crate::core::workload::cell_graph::{CellGraph, CellRun, CellRuns, Graph};
 use crate::core::workload::trace::Request;
 
-/// The place of a request's state. Later requests use it again.
+/// The place of a request's state. Later requests reuse it.
 pub type RequestKey = u32;
 
 /// The state of a request. It fills a cache line, so that no state lies across two.

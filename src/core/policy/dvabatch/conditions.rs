@@ -13,7 +13,7 @@ pub trait Conditions {
         0
     }
 
-    /// Decides what enters. It is called while requests wait and the first stage can take a batch.
+    /// Decides which queries enter. It is called while requests wait and the first stage can take a batch.
     fn enter(&mut self, entry: &EntryView<'_>) -> Option<Enter>;
 
     /// The instant at which [`Conditions::enter`] must be called even without events.
@@ -42,7 +42,8 @@ pub struct Onward {
     pub parts: Vec<u32>,
 }
 
-/// A query that skips the stages before `until` (DVABatch, section 9.2). To skip all others is to leave.
+/// A query that skips the stages before `until` (DVABatch, section 9.2). Queries that would skip all remaining stages
+/// are in [`Onward::exits`] instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skip {
     /// The query's place in the row.
@@ -85,7 +86,7 @@ impl WaitingLines {
         })
     }
 
-    /// The line whose first query has waited longest; of several, the one with the lowest number.
+    /// The line whose first query has waited longest. If several have, it is the one with the lowest number.
     pub fn oldest(&self) -> Option<WaitingLine> {
         self.iter()
             .min_by_key(|waiting| (waiting.first_arrival, waiting.line))

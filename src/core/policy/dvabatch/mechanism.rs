@@ -19,7 +19,7 @@ use crate::base::units::{StreamId, TaskId};
 use crate::core::policy::prelude::*;
 use crate::core::task::Members;
 
-/// The number of streams of a worker, which stages share in turn.
+/// The number of streams of a worker, over which its stages are distributed in turn.
 pub const STREAMS: u16 = 32;
 
 /// The mechanism of one worker.
@@ -145,7 +145,7 @@ impl Mechanism {
         Some((onward, pair))
     }
 
-    /// Asks the conditions how a whole batch goes on after a stage, and does so.
+    /// Asks the conditions how a whole batch goes on after a stage, and applies the answer.
     fn go_on(
         &mut self,
         stage: Stage,

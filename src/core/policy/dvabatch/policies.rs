@@ -21,11 +21,12 @@ pub struct InputDiversity {
     pub window: Nanos,
     pub room: DeviceRoom,
     pub cluster: Cluster,
-    /// The lines of an accepted batch, each with the number of queries that have not entered. Workers share it.
+    /// The lines of an accepted batch, each with the number of queries that have not entered. All workers share the
+    /// list.
     pub accepted: VecDeque<(u32, usize)>,
 }
 
-/// What is divided by length.
+/// The queries that are divided by length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cluster {
@@ -51,7 +52,7 @@ impl LengthRanges {
         }
     }
 
-    /// The longest length of a range. The last range has no end of its own.
+    /// The longest length of a range. If `ends` is given, the last range has no limit.
     fn end(&self, range: u32) -> u32 {
         if self.ends.is_empty() {
             (range + 1).saturating_mul(self.width)

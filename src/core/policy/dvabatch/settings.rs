@@ -33,7 +33,7 @@ pub struct DvaBatch {
     /// The number of a chain's steps in a stage.
     #[default = 10]
     pub steps: u32,
-    /// The largest number of queries in a batch, or in all batches side by side.
+    /// The largest number of queries in a batch, or in all batches that run at the same time.
     #[default = 64]
     pub max_batch: u32,
     /// The time that the first request waits for others. "first-stage" is the first stage's time for the largest batch and

@@ -42,7 +42,7 @@ pub struct Query {
 /// A batch in the table.
 #[derive(Debug, Default)]
 pub struct BatchRow {
-    /// The queries in the order of joining. Those that have left keep their places.
+    /// The queries in the order of joining. Queries that have left keep their places.
     pub queries: Vec<Query>,
     pub created: Nanos,
     pub line: u32,

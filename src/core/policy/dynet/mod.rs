@@ -51,7 +51,7 @@ impl Settings for DyNet {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        // With equal sizes everywhere, equality of operators does not depend on them.
+        // All sizes are equal, so that equality of operators does not depend on them.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         let mut evaluation = Evaluation::new(&catalogue.operators, signature, ListLevel::Operators);
         let order: OperatorOrder<Signature> = match self.by {

@@ -99,17 +99,17 @@ fn name_of(id: CellId, lists: &[OperatorList]) -> &str {
     &list.operators[place].name
 }
 
-/// Section 3.2: chains of one and three steps, each followed by a loss.
+/// The example of section 3.2: chains of one and three steps, each followed by a loss.
 #[test]
 fn the_agenda_waits_with_what_is_deep_on_average() {
     let cells: [&[&str]; 2] = [&["t tanh 1 word,state"], &["loss W 1 state"]];
     let graphs = [chain("ab"), chain("aaab")];
-    // Mean depths: t (0 + 0 + 1 + 2) / 4, loss (1 + 3) / 2: the first loss waits.
+    // The mean depth of t is (0 + 0 + 1 + 2) / 4, and that of the loss is (1 + 3) / 2, so the first loss waits.
     assert_eq!(
         launched(By::Agenda, &cells, &graphs),
         ["t2", "t1", "t1", "loss2"]
     );
-    // By depth: 0: both t; 1: t and the first loss; 2: t; 3: the second loss.
+    // Depth 0 has both t, depth 1 has t and the first loss, depth 2 has t, and depth 3 has the second loss.
     assert_eq!(
         launched(By::Depth, &cells, &graphs),
         ["t2", "t1", "loss1", "t1", "loss1"]
@@ -155,7 +155,7 @@ fn of_signatures_of_equal_mean_depth_the_first_seen_runs_first_but_for_elementwi
 
 #[test]
 fn equal_means_are_equal_as_fractions() {
-    // Depths of w: 0 and 2, of t: thrice 1: equal means, unequal sums.
+    // The depths of w are 0 and 2, those of t are 1, 1 and 1: the means are equal, and the sums are not.
     let operators = [
         "w W 1 word",
         "t tanh 1 0",
@@ -168,7 +168,7 @@ fn equal_means_are_equal_as_fractions() {
         launched(By::Agenda, &[&operators], &[chain("a")]),
         ["w1", "t3", "w1", "end1"]
     );
-    // Also mean 1 and seen before t, but t is elementwise.
+    // The mean depth of v is also 1, and v is seen before t, but t is elementwise.
     let operators = ["w W 1 word", "v V 1 0", "t tanh 1 0", "end sum 1 1,2"];
     assert_eq!(
         launched(By::Agenda, &[&operators], &[chain("a")]),
@@ -194,7 +194,7 @@ fn operators_of_two_cells_run_as_one_if_their_signatures_say_so() {
         &["w W 1 word", "t tanh 1 0"],
         &["w W 1 word", "s sum 1 0,state", "t tanh 1 1"],
     ];
-    // Mean depths: W 0, tanh (1 + 3) / 2, sum 2.
+    // The mean depths are 0 for W, (1 + 3) / 2 for tanh, and 2 for sum.
     assert_eq!(
         launched(By::Agenda, &cells, &[chain("ab")]),
         ["w2", "t1", "s1", "t1"]
@@ -207,7 +207,7 @@ fn what_hangs_on_one_child_runs_as_soon_as_that_child_is_done() {
     let cells: [&[&str]; 2] = [&["c A each state", "s sum 1 0"], &["l tanh 1 word"]];
     let graph = Graph::new([1, 0, 0, 1].map(CellId).to_vec(), &[(0, 2), (1, 2), (3, 1)]).unwrap();
     let agenda = launched(By::Agenda, &cells, &[CellGraph::Graph(Arc::new(graph))]);
-    // Both leaves; the products of both, for nodes 1 and 2; then node 1, its product, node 2.
+    // Both leaves run, then the products of both (for nodes 1 and 2), then node 1, its product, and node 2.
     assert_eq!(agenda, ["l2", "c2", "s1", "c1", "s1"]);
 }
 

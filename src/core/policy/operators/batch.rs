@@ -15,8 +15,8 @@ pub struct GraphBatch {
     pub order: Vec<u32>,
     /// The number of each node's input cells.
     pub inputs: Vec<u32>,
-    /// The nodes that take states, each with the place of the state among its input states. Those from `ends[n - 1]` to
-    /// `ends[n]` take the state of node `n`.
+    /// The nodes that take states, each with the place of the state among its input states. The entries from
+    /// `ends[n - 1]` to `ends[n]` take the state of node `n`.
     takers: Vec<(u32, u16)>,
     ends: Vec<u32>,
     /// The number of cells, weighted by input size.

@@ -60,7 +60,7 @@ pub struct Evaluation<K> {
     level: ListLevel,
     /// The batches that are remembered. They are looked up, and never iterated over.
     known: HashMap<Vec<CellGraph>, Arc<EvaluatedBatch>>,
-    /// The number of their nodes, steps and units.
+    /// The number of nodes, steps and units of the remembered batches.
     kept: usize,
 }
 
@@ -84,8 +84,8 @@ pub struct EvaluatedBatch {
     lists: Arc<Launches>,
 }
 
-/// The largest number of nodes, steps and units of the batches that are remembered, some hundred megabytes. Above it, all are
-/// forgotten.
+/// The largest number of nodes, steps and units of the remembered batches, which take a few hundred megabytes. Above
+/// this number, all batches are forgotten.
 const MOST_KEPT: usize = 1 << 24;
 
 impl<K: Hash + Eq> Evaluation<K> {

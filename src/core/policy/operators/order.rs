@@ -1,16 +1,18 @@
 //! The two orders of a batch's operators, exactly, without visiting single operators.
 //!
-//! By agenda (Neubig, Goldberg and Dyer, 2017, section 3.2), until nothing is left:
+//! The order by agenda (Neubig, Goldberg and Dyer, 2017, section 3.2) repeats these steps until nothing is left:
 //! 1. A ready operator that cannot be batched runs by itself.
-//! 2. Otherwise the signature runs whose operators have the lowest mean depth over the whole evaluation. Of equal ones
+//! 2. Otherwise the signature runs whose operators have the lowest mean depth over the whole evaluation. On a tie,
 //!    the first seen runs, unless it is not elementwise and another is.
 //! 3. All its ready operators run as one, without a limit.
 //!
-//! By depth (DyNet, and JIT's table), all ready operators run, one launch for each key. Then they make others ready.
+//! The order by depth (DyNet, and JIT's table) runs all ready operators, one launch for each key. Then they make others
+//! ready.
 //!
-//! Nodes of one class whose last input state came at one time are a **wave**. They behave alike, so one counter counts for
-//! all of them. An operator on the state of one input cell is in the wave of that state. Launches take all ready operators,
-//! so those of earlier states never lag behind, and an operator on all states only waits for the last state.
+//! Nodes of one class whose last input state came at one time are a **wave**. They behave alike, so a wave has one
+//! counter for all its nodes. An operator on the state of one input cell is in the wave of that state. Launches take
+//! all ready operators, so those of earlier states never lag behind, and an operator on all states only waits for the
+//! last state.
 
 use std::hash::Hash;
 
@@ -46,7 +48,7 @@ pub fn by_depth<K: Hash + Eq>(batch: &GraphBatch, classes: &NodeClasses<K>) -> O
 struct KeyTotal {
     key: OperatorKey,
     operators: u64,
-    /// The sum of their depths.
+    /// The sum of the operators' depths.
     depths: u64,
 }
 
