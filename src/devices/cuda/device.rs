@@ -28,11 +28,13 @@ pub struct BatchShape {
     pub cell: CellId,
     /// The rows of the batch, padding included.
     pub rows: u32,
-    /// The input states of all rows, for cells whose products have a row for each (child-sum trees); otherwise 0.
+    /// The number of input states of all rows, for cells whose products have a row for each (child-sum trees);
+    /// otherwise 0.
     pub inputs: u32,
     /// The tokens to which each row is padded, for operators whose sizes depend on them; otherwise 0.
     pub tokens: u32,
-    /// The steps of a launch of a persistent kernel, which runs each row up to its last node; 0 for the cell itself.
+    /// The steps of a launch of a persistent kernel, which runs each row up to its last node; 0 for a launch of the
+    /// cell itself.
     pub steps: u32,
     /// Whether its last kernel increments the stream's signal.
     pub signals: bool,
@@ -74,7 +76,7 @@ pub struct DeviceBatch<'a> {
     pub inputs: &'a [StateSlot],
 }
 
-/// The memory that a run needs of the device.
+/// The memory that a run needs on the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryNeeds {
     /// The number of states that suffices for all requests at once. A device may have less room ([`Device::begin`]).
@@ -103,8 +105,8 @@ pub struct HostPlace {
 pub struct DeviceFault {
     /// The cause, in the driver's own words.
     pub reason: String,
-    /// Whether the GPU of the called worker can no longer be used. If a stream copies from another worker, this is the
-    /// stream's own worker.
+    /// Whether the GPU of the called worker can no longer be used. A copy from another worker is a call of the stream's
+    /// own worker.
     pub lost: bool,
 }
 
@@ -162,7 +164,7 @@ pub trait Device {
         to: (DeviceStream, StateSlot),
     ) -> Result<(), DeviceFault>;
 
-    /// Queues a copy of a state to a place on the host, as far as there is room.
+    /// Queues a copy of a state to a place on the host. A place that is smaller takes the beginning of the state.
     fn copy_to_host(
         &mut self,
         stream: DeviceStream,
@@ -178,10 +180,10 @@ pub trait Device {
     /// Whether a NaN or an infinity was stored in a slot since the last call.
     fn take_non_finite(&mut self, worker: WorkerId, slot: StateSlot) -> bool;
 
-    /// Asks the driver for the state of a worker's GPU. More expensive than [`Device::signalled`], so called only from
-    /// time to time. Fails if the GPU is lost.
+    /// Asks the driver for the state of a worker's GPU. This is more expensive than [`Device::signalled`], so it is
+    /// called only from time to time. Fails if the GPU is lost.
     fn health(&mut self, worker: WorkerId) -> Result<(), DeviceFault>;
 
-    /// Never touches a GPU again whose work does not end: the driver would wait for it.
+    /// Gives up a GPU whose work does not end. No later call touches it, because the driver would wait for that work.
     fn give_up(&mut self, worker: WorkerId, reason: &str);
 }

@@ -21,7 +21,7 @@ use crate::devices::network::Network;
 use crate::devices::ready_list::ReadyList;
 use crate::devices::task_checks;
 
-/// Queues tasks on the streams of a device, and keeps the account of what is queued: states, streams and plans.
+/// Queues tasks on the streams of a device, and keeps track of what is queued: states, streams and plans.
 pub struct Launcher<'d, D: Device> {
     pub device: &'d mut D,
     pub states: GpuStates,
@@ -52,7 +52,8 @@ struct TaskMemory {
 }
 
 impl TaskMemory {
-    /// Notes for a row that has reached its last node which state to copy, if it is kept, and whether the request ends.
+    /// Notes what follows from a row that has reached its last node: the copy of its state, if it is kept, and the end
+    /// of its request.
     fn note_last(&mut self, row: &GatheredNode, states: &GpuStates) {
         self.copies.extend(states.kept_state(row));
         if row.has_ended() {
@@ -95,7 +96,7 @@ impl<'d, D: Device> Launcher<'d, D> {
     }
 
     /// Prepares the batches that the options name, on all streams of each worker. Operators of listed networks are
-    /// prepared for the largest number of tokens; fewer mostly run in the same kernels.
+    /// prepared for the largest number of tokens; smaller numbers mostly run in the same kernels.
     fn materialise(&mut self, workers: usize, options: &Options) -> Result<()> {
         let mut batches: Vec<(CellId, u32)> = Vec::new();
         for &(cell, largest) in &options.materialise {
@@ -158,8 +159,8 @@ impl<'d, D: Device> Launcher<'d, D> {
         shape
     }
 
-    /// Queues a task on a stream. If it can't be queued completely, its requests fail, and what is queued is signalled,
-    /// so that the task ends. Returns its outcome, and why its worker is lost, if the stream can't even signal.
+    /// Queues a task on a stream. If it can't be queued completely, its requests fail, and a signal follows what is
+    /// queued, so that the task ends. Returns its outcome, and why its worker is lost if the stream can't even signal.
     pub fn submit(
         &mut self,
         id: StreamKey,
@@ -176,7 +177,7 @@ impl<'d, D: Device> Launcher<'d, D> {
     }
 
     /// Fails the requests of a task that could not be queued completely, and queues a signal after the queued part.
-    /// Returns why the worker is lost, if that is not possible.
+    /// Returns why the worker is lost if that is not possible.
     fn break_off(
         &mut self,
         id: StreamKey,
@@ -290,8 +291,8 @@ impl<'d, D: Device> Launcher<'d, D> {
         self.copy_and_signal(id)
     }
 
-    /// Queues one launch over the nodes in [`TaskMemory`]. Continues from the rows of the launch before if these nodes are
-    /// the next of all of them; gathers otherwise. Returns whether there was anything to launch.
+    /// Queues one launch over the nodes in [`TaskMemory`]. If these nodes are the next of all rows of the launch
+    /// before, it continues from those rows; otherwise it gathers. Returns whether there was anything to launch.
     fn queue_batch(&mut self, id: StreamKey, size: BatchShape) -> Result<bool, DeviceFault> {
         self.launches += 1;
         let launch = self.last_launch(id);
@@ -377,12 +378,13 @@ impl<'d, D: Device> Launcher<'d, D> {
         }
     }
 
-    /// Makes the stream wait for the earlier uses of the batch's slots, even if there is nothing to launch: when a slot is
-    /// returned, the stream's signal stands for all of its uses.
+    /// Makes the stream wait for the earlier uses of the batch's slots, even if there is nothing to launch. When a slot
+    /// is returned, the signal after its last use must cover all its uses.
     fn wait_for_uses(&mut self, id: StreamKey) -> Result<(), DeviceFault> {
         while let Some(&used) = self.task.batch.waits.last() {
             if let Err(fault) = self.streams.wait_for(id, used, self.device) {
-                // Work that a lost worker had finished stays valid; requests that need the rest fail when it is written off.
+                // Work that a lost worker had finished stays valid; requests that need its other work fail when the
+                // worker is written off.
                 let other = self.streams.stream(used.stream).worker;
                 self.blame(other, id, fault)?;
             }
@@ -616,8 +618,8 @@ impl<'d, D: Device> Launcher<'d, D> {
         covered && parts.iter().all(|part| is_of_one_chain(part, cell, graphs))
     }
 
-    /// Queues the parts that [`Launcher::runs_sequences`] has left: each step (that is, a number of runs of the cell) is one
-    /// launch over the chains that are still in it, or several if it has too many runs for one.
+    /// Queues the parts that [`Launcher::runs_sequences`] has left. Each step, which runs the cell a number of times,
+    /// is one launch over the chains that have not ended, or several launches if it has too many runs for one.
     fn queue_sequences(&mut self, id: StreamKey, steps: &[Step]) -> Result<(), DeviceFault> {
         let mut from = 0;
         for step in steps {
@@ -639,7 +641,7 @@ impl<'d, D: Device> Launcher<'d, D> {
         self.copy_and_signal(id)
     }
 
-    /// Queues one launch: of each part the next `size.steps` nodes from place `from` on.
+    /// Queues one launch over the next `size.steps` nodes of each part, from place `from` on.
     fn queue_sequence(
         &mut self,
         id: StreamKey,

@@ -37,7 +37,7 @@ use crate::core::workload::trace::Requests;
 use crate::devices::network::Network;
 use crate::devices::waiting::{GLANCE, LOOKS, OVERSLEEP};
 
-/// How often a busy GPU's health is queried, which is a call of NVIDIA's driver.
+/// The time between two queries of a busy GPU's health, each of which is a call of NVIDIA's driver.
 const BETWEEN_CALLS: Duration = Duration::from_millis(1);
 
 /// The options of a run on GPUs.
@@ -62,15 +62,15 @@ pub struct Options {
     pub room: Option<usize>,
 }
 
-/// The default limit on the time of a task, far above that of any sensible one.
+/// The default limit on the time of a task, far above the time of any sensible task.
 pub const TASK_LIMIT: Nanos = Nanos(60_000_000_000);
 
 /// A backend whose workers are GPUs, on the host's monotonic clock.
 pub struct Cuda<'d, D: Device> {
     epoch: Instant,
     launcher: Launcher<'d, D>,
-    /// The finished tasks that were not yet reported, in the order of their finish, then of their submission. The last
-    /// item is their start.
+    /// The finished tasks that are not yet reported: finish, task and start. They are ordered by finish, then by
+    /// submission.
     due: BinaryHeap<Reverse<(Nanos, TaskId, Nanos)>>,
     /// Member lists of finished tasks, kept for their memory.
     spare: Vec<MemberList>,

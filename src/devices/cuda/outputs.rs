@@ -137,8 +137,8 @@ fn place_number(number: u64) -> Result<u32> {
     })
 }
 
-/// The nodes whose states are copied, ascending, with their sizes in numbers: nodes without successors. In listed
-/// networks all nodes, since the output after many operators says little about each.
+/// The nodes whose states are copied, ascending, with their sizes in numbers. They are the nodes without successors. In
+/// a listed network they are all nodes, since the output after many operators says little about each.
 fn fetched_nodes(network: &Network, graph: &CellGraph) -> Vec<(u32, u32)> {
     if let Some(operators) = network.operators() {
         return (0..)

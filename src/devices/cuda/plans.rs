@@ -8,8 +8,8 @@ use super::device::{BatchShape, Device, DeviceFault, PlanId};
 /// The number of plans that are held in addition to those that were prepared ahead.
 pub const ROOM: usize = 1024;
 
-/// The same number for plans that are not captured. There is one for each operator, batch and length of a listed network,
-/// or for each batch and number of steps of a persistent kernel.
+/// The same number for plans that are not captured, of which there are more. A listed network has a plan for
+/// each operator, batch and length; a persistent kernel has one for each batch and number of steps.
 pub const ROOM_UNCAPTURED: usize = 1 << 15;
 
 /// The plans of a run.
@@ -68,8 +68,8 @@ impl Plans {
         Some(ready.plan)
     }
 
-    /// The plan for a shape, prepared if necessary. Without room, the least recently used plans are dropped; if memory
-    /// is short, all that were not prepared ahead.
+    /// The plan for a shape, which is prepared if necessary. If there is no room, the least recently used plans are
+    /// dropped; if memory is short, all plans that were not prepared ahead.
     pub fn get(
         &mut self,
         shape: BatchShape,
@@ -105,8 +105,8 @@ impl Plans {
         self.release_if(device, |ready| !ready.is_ahead);
     }
 
-    /// Drops an eighth of the plans that were not prepared ahead, at least one: finding the oldest takes time in
-    /// proportion to their number.
+    /// Drops an eighth of the plans that were not prepared ahead, but at least one. It drops many at once, because
+    /// finding the oldest takes time in proportion to their number.
     fn release_oldest(&mut self, device: &mut impl Device) {
         // No two plans were last used at the same time, so the map's order does not matter.
         let mut uses: Vec<u64> = self
@@ -134,8 +134,9 @@ impl Plans {
     }
 }
 
-/// The number of inputs, rounded up to 1, 1.5, 2, 3, 4, 6, … times the batch: the rows of products over input states.
-/// Otherwise nearly every batch would need a plan of its own; most nodes have one or two children.
+/// The number of inputs, rounded up to 1, 1.5, 2, 3, 4, 6, … times the batch. Products over input states have this
+/// number of rows. Without rounding, nearly every batch would need a plan of its own; most nodes have one or two
+/// children.
 pub fn rounded(inputs: u32, rows: u32) -> u32 {
     let rows = u64::from(rows.max(1));
     let doubled = (0..32).map(|power| rows << power);

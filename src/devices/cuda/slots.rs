@@ -21,7 +21,7 @@ struct Pool {
     fresh: u32,
     /// The number of slots.
     room: u32,
-    /// Why the worker is lost.
+    /// Why the worker is lost, or `None` if it is not.
     lost: Option<Box<str>>,
 }
 
@@ -157,7 +157,7 @@ impl HeldSlot {
         })
     }
 
-    /// Returns a slot without queued work to its pool. Returns whether a NaN or an infinity was stored in it.
+    /// Returns a slot that has no queued work to its pool, and reports whether a NaN or an infinity was stored in it.
     pub fn give_back(&self, pools: &mut Pools, device: &mut impl Device) -> bool {
         let non_finite =
             pools.lost(self.worker).is_none() && device.take_non_finite(self.worker, self.slot);
@@ -184,7 +184,7 @@ pub struct ChainSlots {
     pub tokens: u32,
     /// The number of nodes that are queued.
     pub done: u32,
-    /// The index of the slot with the state after the last of them.
+    /// The index in `held` of the slot with the present state.
     at: u32,
     pub held: SmallVec<[HeldSlot; 1]>,
 }
@@ -263,7 +263,7 @@ impl ChainSlots {
     }
 }
 
-/// The states of a general graph: a slot for each state that is still needed. Free slots are used again.
+/// The slots of a general graph: one for each state that is still needed. Vacant slots are used again.
 #[derive(Debug, Default)]
 pub struct GraphSlots {
     pub held: Vec<HeldSlot>,
@@ -281,7 +281,7 @@ impl GraphSlots {
         self.places.begin(graph);
     }
 
-    /// Takes the states that a node needs, and finds a slot for its own.
+    /// Takes the states that a node needs, and finds a slot for its own state.
     pub fn take(
         &mut self,
         of: &Graph,

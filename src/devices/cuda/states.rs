@@ -35,7 +35,7 @@ pub struct GpuStates {
     spare: Vec<Box<GraphSlots>>,
 }
 
-/// How far a request is, and the slots that it holds.
+/// How far a request has got, and the slots that it holds.
 #[derive(Debug)]
 enum RequestSlots {
     Fresh,
@@ -285,7 +285,7 @@ impl GpuStates {
         }
     }
 
-    /// Why a request failed; reported once.
+    /// Why a request failed, which is returned only once; `None` if it did not fail.
     pub fn failure(&mut self, request: RequestId) -> Option<String> {
         match &mut self.requests[request.index()] {
             RequestSlots::Failed(reason) => reason.take().map(String::from),

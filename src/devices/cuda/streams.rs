@@ -31,7 +31,7 @@ pub struct Use {
 pub struct TaskOutcome {
     /// The requests that end with the task.
     pub ends: Vec<RequestId>,
-    /// The requests whose states the task copies from other workers, and from which.
+    /// The requests whose states the task copies from other workers, each after the worker that it copies from.
     pub migrated: Vec<(WorkerId, RequestId)>,
 }
 
@@ -40,7 +40,7 @@ pub struct TaskOutcome {
 pub struct InFlight {
     pub task: TaskId,
     pub submitted: Nanos,
-    /// The count of the stream's signal from which on the task is done.
+    /// The task is done when the stream's signal has reached this count.
     pub signal: u64,
     pub members: MemberList,
     pub outcome: TaskOutcome,
@@ -89,7 +89,7 @@ struct OpenStream {
     awaited: bool,
     /// The recorded events, each with the count of the signal before it.
     events: VecDeque<(u64, Event)>,
-    /// The signal's count on each other stream for which this stream waits at most.
+    /// The highest count of each other stream's signal for which this stream waits.
     behind: Vec<u64>,
     /// The uses for which the task that is being queued waits.
     waits: SmallVec<[Use; 2]>,
@@ -112,7 +112,7 @@ impl OpenStream {
             .is_some_and(|first| first.signal <= self.done && first.behind.is_empty())
     }
 
-    /// The task that runs, and since when.
+    /// The task that is running, and since when.
     fn running_task(&self) -> Option<(TaskId, Nanos)> {
         let first = self.in_flight.front()?;
         if first.behind.is_empty() && first.signal > self.done {
@@ -155,7 +155,7 @@ impl Streams {
         }
     }
 
-    /// Notes that work was queued which will increment the stream's signal.
+    /// Notes that the queued work will increment the stream's signal once more.
     pub fn count_signal(&mut self, id: StreamKey) {
         self.list[id.0].last_signal += 1;
     }
@@ -186,7 +186,7 @@ impl Streams {
             .for_each(GatheredRows::clear);
     }
 
-    /// Makes a stream wait for a use by another stream, unless it waits for it already.
+    /// Makes a stream wait for a use by another stream, unless it already does.
     pub fn wait_for(
         &mut self,
         id: StreamKey,

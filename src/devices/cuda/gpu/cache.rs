@@ -31,7 +31,7 @@ impl CacheKey {
     }
 }
 
-/// FNV-1a with 128 bits.
+/// The FNV-1a hash with 128 bits.
 fn hash(bytes: impl Iterator<Item = u8>) -> u128 {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -86,7 +86,7 @@ impl KernelCache {
     }
 }
 
-/// The program's folder among the user's caches, by the XDG base directories.
+/// The program's folder among the user's caches, which the XDG base directories determine.
 fn user_folder(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let mut folders = [
         variable("XDG_CACHE_HOME").map(PathBuf::from),
@@ -128,7 +128,7 @@ mod tests {
             fs::write(&path, damaged).unwrap();
             assert_eq!(cache.get("gates", key), None);
         }
-        // An entry of another key, under this one's name.
+        // This is the entry of another key under this key's name.
         cache.put("gates", CacheKey::of(&["other"]), b"other");
         fs::copy(
             cache.path("gates", CacheKey::of(&["other"])).unwrap(),

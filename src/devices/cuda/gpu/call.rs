@@ -42,8 +42,9 @@ pub(super) struct Function {
 // SAFETY: a function belongs to a context, not to a thread; every call makes the context the calling thread's first.
 unsafe impl Send for Function {}
 
-/// Arguments in the order of the kernel's parameters, and whether they have eight bytes. Each takes eight, of which the
-/// driver reads as many as the parameter has; a number of four bytes is stored in the first four.
+/// The arguments in the order of the kernel's parameters, each with whether it has eight bytes. Every argument takes
+/// eight bytes, of which the driver reads as many as the parameter has; a number of four bytes is stored in the first
+/// four.
 type Arguments = Vec<(u64, bool)>;
 
 /// One argument (an address or a long number is a `u64`), or several in a row.
@@ -63,7 +64,7 @@ impl Argument for u32 {
     }
 }
 
-/// Tuples of these arguments or fewer.
+/// Implements [`Argument`] for tuples of up to this number of arguments.
 macro_rules! several {
     ($($first:ident $($rest:ident)*)?) => {
         impl<$($first: Argument, $($rest: Argument),*)?> Argument for ($($first, $($rest,)*)?) {
@@ -154,7 +155,7 @@ impl KernelCall {
         }
     }
 
-    /// Queues the launch, `what` in messages.
+    /// Queues the launch. `what` names it in messages.
     ///
     /// # Safety
     /// The function's module is loaded, the stream and the memory behind the arguments belong to its context, which is

@@ -38,7 +38,7 @@ pub fn headers() -> [(&'static str, &'static str); 3] {
     ["portable.cuh", "grnn_sums.cuh", "grnn.cuh"].map(file)
 }
 
-/// The files with the kernels of cells, which need no other constant than the element.
+/// The files with the kernels of cells, which need no constant other than the element.
 pub(super) fn cell_files() -> impl Iterator<Item = &'static str> {
     let names = FOLDER.files().filter_map(|file| file.path().to_str());
     names.filter(|name| name.ends_with(".cu") && !name.starts_with("grnn"))
@@ -200,7 +200,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = KernelCache::in_folder(folder.path());
         let newest = *nvrtc.architectures.last().unwrap();
-        // A compiler that does not know the GPU produces text; one file of that is enough.
+        // A compiler that does not know the GPU produces text, for which one file is enough.
         let files: Vec<&str> = cell_files().collect();
         let machine_code = (nvrtc.target(80), &b"\x7fELF"[..], &files[..]);
         for (target, magic, files) in [machine_code, (nvrtc.target(newest + 1), b"//", &files[..1])]

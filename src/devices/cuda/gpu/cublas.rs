@@ -90,7 +90,7 @@ impl Cublas {
         }
         // SAFETY: for any number the library returns a static text that ends with a zero.
         let reason = unsafe { CStr::from_ptr((self.functions.describe)(status)) }.to_string_lossy();
-        // The driver's next answer will tell whether the GPU is lost.
+        // The driver's next answer will show whether the GPU is lost.
         Err(DeviceFault::survived(format!("cuBLAS: {doing}: {reason}")))
     }
 }
@@ -112,8 +112,8 @@ pub(super) struct GpuProduct {
     pub rows: u32,
     pub inputs: u32,
     pub outputs: u32,
-    /// The number of products \[rows, inputs\] · \[inputs, outputs\] of pairs of matrices, if it is that instead. All
-    /// left matrices are contiguous, as are all right ones and all results.
+    /// The number of pairs of matrices, if the product is instead \[rows, inputs\] · \[inputs, outputs\] of each pair.
+    /// All left matrices are contiguous, as are all right ones and all results.
     pub pairs: Option<u32>,
 }
 
@@ -296,7 +296,7 @@ fn matrix_size(height: u32, width: u32) -> i64 {
     i64::from(height) * i64::from(width)
 }
 
-/// The size of a workspace as NVIDIA recommends it: products share more work on recent GPUs.
+/// The size of a workspace in bytes, as NVIDIA recommends it: more on recent GPUs.
 fn workspace_of(gpu: &Gpu) -> usize {
     let mebibytes = if gpu.architecture >= 90 { 32 } else { 8 };
     mebibytes << 20

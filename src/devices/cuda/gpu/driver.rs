@@ -17,10 +17,11 @@ use crate::base::clock;
 use crate::base::error::{Error, Result};
 use crate::devices::cuda::device::DeviceFault;
 
-/// The oldest CUDA version that a driver must support.
+/// A driver must support at least this CUDA version.
 const OLDEST: (u32, u32) = (12, 0);
 
-/// The oldest architecture with what the kernels use: threads of a warp that wait for each other one by one (Volta).
+/// The oldest architecture for the kernels: Volta, because they need threads of a warp that can wait for each other one
+/// by one.
 const OLDEST_GPU: u32 = 70;
 
 functions! {
@@ -106,7 +107,7 @@ fn architecture(number: usize) -> Result<u32, DriverError> {
     Ok((10 * major + minor).max(0) as u32)
 }
 
-/// A version in CUDA's encoding, 1000 for a major and 10 for a minor number.
+/// The major and the minor number of a version in CUDA's encoding: 1000 times the major plus 10 times the minor number.
 fn numbers(version: i32) -> (u32, u32) {
     let version = version.max(0) as u32;
     (version / 1000, version % 1000 / 10)
@@ -171,7 +172,7 @@ pub(super) struct Gpu {
     pub multiprocessors: u32,
     /// The architecture: 90 for compute capability 9.0.
     pub architecture: u32,
-    /// Why the GPU can no longer be used.
+    /// Why the GPU can no longer be used; unset while it can.
     lost: OnceLock<String>,
     is_given_up: AtomicBool,
 }
@@ -239,10 +240,10 @@ impl Gpu {
         })
     }
 
-    /// Keeps all further calls from the GPU, so that none waits for work that does not end.
+    /// Makes all further calls to the GPU fail, so that none waits for work that does not end.
     pub fn give_up(&self, reason: &str) {
         self.lost.get_or_init(|| reason.into());
-        // Its last owner would close it.
+        // The last owner of the context would close it, so one owner is kept forever.
         mem::forget(Arc::clone(&self.context));
         self.is_given_up.store(true, Ordering::Relaxed);
     }
@@ -275,7 +276,7 @@ impl Gpu {
         dotted((self.architecture / 10, self.architecture % 10))
     }
 
-    /// A number that the driver reports of the GPU.
+    /// An attribute of the GPU that the driver reports.
     pub fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, DeviceFault> {
         self.call("can't be asked", || self.context.attribute(attribute))
             .map(|value| value.max(0) as u32)
@@ -286,7 +287,7 @@ impl Gpu {
         self.call("broke off", || self.context.synchronize())
     }
 
-    /// The time of one of `count` calls that are queued together.
+    /// The mean time of `count` calls that are queued together.
     pub fn time(
         &self,
         count: u32,
@@ -365,7 +366,7 @@ pub(super) fn median<T: Copy + Ord>(
     Ok(all[all.len() / 2])
 }
 
-/// Something that the driver gave, freed when dropped. The driver lets queued work finish first.
+/// A resource that the driver gave, which is freed when this is dropped. The driver lets queued work finish first.
 #[derive(Debug)]
 pub(super) struct Owned<T: Copy> {
     pub gpu: Arc<Gpu>,

@@ -105,7 +105,7 @@ fn measure_products(
     }
 }
 
-/// The time of one of many calls that are queued together, after a first one, which may load kernels.
+/// The mean time of many calls that are queued together. A first call, which may load kernels, is not counted.
 fn timed(
     gpu: &Gpu,
     mut queue: impl FnMut() -> Result<(), DeviceFault>,

@@ -76,7 +76,7 @@ impl<T> LibrarySearch<T> {
 
 /// The file names of a library with the numbers after `.so.`, best first.
 pub(super) fn file_names(stem: &str, versions: impl Iterator<Item = u32>) -> Vec<String> {
-    // A name without a number is a link for linkers to any version.
+    // A name without a number is a link to any version, for linkers.
     versions
         .map(|version| format!("{stem}.so.{version}"))
         .chain([format!("{stem}.so")])
@@ -115,7 +115,7 @@ impl SearchPlace {
         files.filter(|file| file.exists()).collect()
     }
 
-    /// All places in order, by the environment that `variable` reads.
+    /// All places in order. `variable` reads the environment.
     pub fn all(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SearchPlace> {
         // A relative folder would be below the current one, which may be a stranger's.
         let path = |name: &str| {
@@ -194,7 +194,7 @@ fn pythons(path: &dyn Fn(&str) -> Option<PathBuf>, search: Option<OsString>) -> 
         .find(|bin| bin.is_absolute() && bin.join("python3").is_file())
     {
         prefixes.extend(bin.parent().map(Path::to_path_buf));
-        // Packages installed by hand beside Debian's interpreter have this prefix.
+        // Packages installed by hand next to Debian's interpreter have this prefix.
         if bin == Path::new("/usr/bin") {
             prefixes.push("/usr/local".into());
         }
@@ -257,7 +257,7 @@ fn opened_from(file: &Path) -> PathBuf {
     file.to_path_buf()
 }
 
-/// A version as `12.4`.
+/// A version in the form `12.4`.
 pub(super) fn dotted((major, minor): (u32, u32)) -> String {
     format!("{major}.{minor}")
 }

@@ -50,7 +50,7 @@ impl GpuMemory {
         Ok(memory)
     }
 
-    /// Fills it with zeros. No queued work may use it.
+    /// Fills the memory with zeros. No queued work may use it.
     pub fn clear(&mut self) -> Result<(), DeviceFault> {
         // SAFETY: the memory has this size, and zero is a valid value of every number here.
         self.finish("can't fill memory", || unsafe {
@@ -58,7 +58,7 @@ impl GpuMemory {
         })
     }
 
-    /// Writes bytes to its beginning. No queued work may use it.
+    /// Writes bytes to the beginning of the memory. No queued work may use it.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), DeviceFault> {
         assert!(
             bytes.len() <= self.bytes,
@@ -72,7 +72,7 @@ impl GpuMemory {
         })
     }
 
-    /// Copies other memory of this GPU to its beginning. No queued work may use either.
+    /// Copies other memory of this GPU to the beginning of this one. No queued work may use either.
     pub fn take_over(&mut self, other: &GpuMemory) -> Result<(), DeviceFault> {
         let bytes = self.bytes.min(other.bytes);
         // SAFETY: both are at least that long, and of one context.
@@ -81,7 +81,7 @@ impl GpuMemory {
         })
     }
 
-    /// Calls the driver and waits, because it may return before the last bytes have arrived.
+    /// Calls the driver and waits, because the driver may return before the last bytes have arrived.
     fn finish(
         &self,
         refused: &str,
@@ -108,7 +108,7 @@ impl GpuMemory {
         );
         let gpu = &self.memory.gpu;
         gpu.synchronize()?;
-        // SAFETY: the memory has that many bytes there, and nothing changes them.
+        // SAFETY: the memory has these bytes there, and nothing changes them.
         gpu.call("can't read memory", || unsafe {
             result::memcpy_dtoh_sync(bytes, self.address() + from as u64)
         })?;
@@ -121,8 +121,8 @@ impl GpuMemory {
     }
 }
 
-/// Pinned memory of the host, mapped to the same address on all GPUs: numbers of which any bits are a value. It begins
-/// as zeros.
+/// Pinned memory of the host, mapped to the same address on all GPUs. It holds numbers for which any bits are a value,
+/// and begins as zeros.
 #[derive(Debug)]
 pub(super) struct Mapped<T> {
     _memory: Owned<*mut c_void>,
@@ -218,7 +218,7 @@ impl Mapped<u64> {
     }
 }
 
-/// The numbers of a staged row.
+/// The size of a staged row, in numbers.
 pub(super) const ROW: usize = 7;
 
 /// The initial number of pieces of a stream. A policy has a few tasks in flight; whole requests gather more often.
@@ -231,9 +231,9 @@ const PIECES: usize = 32;
 pub(super) struct Staging {
     gpu: Arc<Gpu>,
     blocks: Vec<Mapped<u32>>,
-    /// The next free piece is in front.
+    /// The pieces in the order in which they become free; the next free one is in front.
     pieces: VecDeque<Piece>,
-    /// The numbers of a piece.
+    /// The size of a piece, in numbers.
     room: usize,
 }
 

@@ -52,7 +52,7 @@ use crate::core::workload::model::Model;
 use crate::devices::network::Spec;
 use crate::devices::network::weights::Weights;
 
-/// The way out if there is no GPU.
+/// What to do if there is no GPU, for messages.
 const CPU: &str = "use --backend cpu, which needs no GPU";
 
 /// The GPUs of this host, each with the network. Fields are dropped in order: users before what they use.
@@ -71,7 +71,7 @@ pub struct Gpus {
     fetched: Mapped<f32>,
     /// The stream of each copy to the host, and the signal after the copy.
     copies: Vec<Option<(DeviceStream, u64)>>,
-    /// The numbers of a state.
+    /// The size of a state, in numbers.
     state: usize,
     spec: Spec,
     precision: Precision,
@@ -83,8 +83,9 @@ pub struct Gpus {
 unsafe impl Send for Gpus {}
 
 impl Gpus {
-    /// Opens one GPU for each worker, and loads the network's kernels and weights. With `persistent`, GRNN's
-    /// description of such a GPU, launches of several steps run in persistent kernels, if the registers hold the weights.
+    /// Opens one GPU for each worker, and loads the network's kernels and weights. If GRNN's description of such a GPU
+    /// is given as `persistent`, launches of several steps run in persistent kernels, provided that the registers hold
+    /// the weights.
     ///
     /// Fails if a library is missing or too old, if there are fewer GPUs than workers or too little memory, or if the
     /// model has no kernels.
@@ -234,7 +235,8 @@ impl Gpus {
         given_up
     }
 
-    /// Makes plans again whose memory has moved. Those that fail are dropped, because they refer to freed memory.
+    /// Makes plans again whose memory has moved. If one can't be made, it and those after it are dropped, because
+    /// they refer to freed memory.
     fn remake(&mut self, moved: impl Fn(&PlanState) -> bool) -> Result<(), DeviceFault> {
         let given_up = self.give_up(moved);
         for (place, shape) in given_up {
@@ -494,7 +496,7 @@ fn worker_of(workers: &mut [GpuWorker], id: WorkerId) -> Result<&mut GpuWorker, 
         .ok_or_else(|| DeviceFault::survived(format!("worker {id}, but {open} GPUs are open")))
 }
 
-/// The fault of another worker than the one that was called, which is not lost.
+/// The fault of a worker other than the called one, which is not lost.
 fn of_another(fault: DeviceFault) -> DeviceFault {
     DeviceFault {
         lost: false,

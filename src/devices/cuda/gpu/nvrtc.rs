@@ -35,10 +35,10 @@ functions! {
     }
 }
 
-/// NVRTC.
+/// NVRTC, as it was found on this host.
 #[derive(Clone, Debug)]
 pub struct Nvrtc {
-    /// The major and the minor number.
+    /// The major and the minor number of its version.
     pub version: (u32, u32),
     pub path: PathBuf,
     /// The architectures that it compiles for, ascending; 90 for compute capability 9.0.

@@ -99,7 +99,7 @@ impl PlanState {
         unsafe { self.gather.queue("a gather", stream.on()) }
     }
 
-    /// The most inputs of a batch. Cells that do not count their inputs have room for those of each row.
+    /// The most inputs of a batch. Cells that do not count their inputs have room for the inputs of each row.
     fn room(&self, stream: &StreamState) -> usize {
         if self.shape.inputs > 0 {
             self.shape.inputs as usize
@@ -126,7 +126,7 @@ impl PlanState {
     }
 }
 
-/// Queues work in order, on a GPU whose context is made current.
+/// Makes the GPU's context current, and queues work in order.
 ///
 /// # Safety
 ///

@@ -88,7 +88,7 @@ impl StreamState {
         Ok(())
     }
 
-    /// The stream as the driver knows it.
+    /// The driver's handle of the stream.
     pub fn on(&self) -> &Owned<CUstream> {
         &self.products.stream
     }
@@ -121,7 +121,7 @@ impl StreamState {
     }
 
     /// Makes a working memory large enough for a batch of a cell. Returns whether it has moved, which invalidates the
-    /// plans that use it; gathered rows move with it. After a fault the old one stays.
+    /// plans that use it; gathered rows move with it. After a fault the old memory stays.
     pub fn fit(
         &mut self,
         memory: usize,
@@ -143,7 +143,8 @@ impl StreamState {
         {
             return Ok(false);
         }
-        // Powers of two, so that growth row by row or step by step moves memory only a few times.
+        // Sizes are rounded up to powers of two, so that growth row by row or step by step moves memory only a few
+        // times.
         let rounded = BatchShape {
             rows: exact.rows.next_power_of_two(),
             inputs: exact.inputs.next_power_of_two(),

@@ -19,7 +19,7 @@ const STATES_SHARE: usize = 75;
 /// The most slots; kernels use the next number for "none".
 const MOST_SLOTS: u64 = u32::MAX as u64;
 
-/// The worker. Fields are dropped in order: users before what they use.
+/// A worker on its GPU. Fields are dropped in order: users before what they use.
 #[derive(Debug)]
 pub(super) struct GpuWorker {
     pub streams: BTreeMap<StreamId, StreamState>,
@@ -56,7 +56,7 @@ impl GpuWorker {
         }
     }
 
-    /// Opens a stream, which is new.
+    /// Opens a new stream.
     pub fn open_stream(&mut self, id: StreamId, precision: Precision) -> Result<(), DeviceFault> {
         let opened = StreamState::open(
             &self.gpu,
@@ -70,7 +70,7 @@ impl GpuWorker {
     }
 
     /// Makes the memory of an open stream large enough for a shape; returns whether it has moved. After a fault the old
-    /// one stays.
+    /// memory stays.
     pub fn fit_stream(
         &mut self,
         shape: &BatchShape,
@@ -98,7 +98,7 @@ impl GpuWorker {
     }
 
     /// Makes an open stream wait for the persistent kernel of another stream. All blocks of such a kernel must be
-    /// resident, so the blocks of two could wait for each other's places.
+    /// resident at the same time, so two kernels that share the GPU could wait for each other forever.
     pub fn one_at_a_time(&mut self, stream: StreamId) -> Result<(), DeviceFault> {
         if let Some(other) = self.persistent.filter(|other| *other != stream) {
             let other = self.streams.get_mut(&other).expect("it has been used");

@@ -272,7 +272,7 @@ fn tasks_of_a_lost_worker_are_over_in_their_order() {
             }])
         };
         hand.submit(1, &[step(0, 1, 1)], node(0, 0));
-        // It copies the state from the other worker, so it still waits for that worker when its own is lost.
+        // This task copies the state from the other worker, so it still waits for that worker when its own is lost.
         hand.submit(0, &[step(0, 1, 1)], node(0, 1));
         hand.cuda.launcher.device.trouble = Trouble {
             dies: Some((WorkerId(0), 0)),

@@ -107,7 +107,7 @@ fn parts_of_chains_stay_in_their_rows_over_a_stage() {
     let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
     for (steps, parts, gathers) in [
         (3, vec![part(0, 0, 3), part(1, 0, 3)], 1),
-        // They continue in place, until one has ended.
+        // The parts continue in place until one has ended.
         (3, vec![part(0, 3, 5), part(1, 3, 6)], 2),
         (1, vec![part(1, 6, 7)], 2),
     ] {

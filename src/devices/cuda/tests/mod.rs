@@ -155,7 +155,7 @@ struct Service<'s> {
     policy: &'s dyn Settings,
     workers: usize,
     streams: u16,
-    /// Tasks go to workers that the policy did not choose.
+    /// Whether tasks also go to workers that the policy did not choose.
     astray: bool,
     /// The costs known to the policy.
     costs: Option<Arc<dyn CostModel>>,
@@ -165,7 +165,7 @@ struct Service<'s> {
 }
 
 impl<'s> Service<'s> {
-    /// One worker with one stream; all requests are kept.
+    /// A service with one worker and one stream, which keeps all requests.
     fn new(
         network: &'s Arc<Network>,
         requests: &'s Requests,

@@ -112,7 +112,7 @@ fn requests_join_and_leave_between_chunks_and_single_steps() {
 
 #[test]
 fn steps_that_do_not_hold_all_requests_run_one_by_one() {
-    // Two of three at a time.
+    // Two of three chains run at a time.
     let steps: &[Step] = &[step(0, 2, 7)];
     let (plans, _) = run(
         &["chain:5", "chain:2", "chain:3"],
@@ -167,7 +167,7 @@ fn kernels_are_ready_before_the_clock_starts() {
 
 #[test]
 fn without_persistent_kernels_steps_run_in_the_cells_own() {
-    // A device whose registers do not hold the weights.
+    // This device's registers do not hold the weights.
     let chains = ["chain:5", "chain:2", "chain:3"];
     let padded: &[Step] = &[step(0, 3, 6)];
     assert_eq!(

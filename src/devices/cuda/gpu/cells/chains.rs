@@ -1,5 +1,5 @@
-//! The recurrent cells of chains: the LSTM step, the decoder's choice of a word, and the canonical GRU. An operand is
-//! \[x|h\].
+//! The recurrent cells of chains: the LSTM step, the decoder's choice of a word, and the canonical GRU. The operand
+//! is \[x|h\].
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{
     Upload, WorkSetup, operand_and_product,
 };
 
-/// Additional work of an LSTM step.
+/// The additional work of an LSTM step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum LstmKind {
     Chain = 0,
@@ -23,7 +23,7 @@ pub(in super::super) enum LstmKind {
 pub(in super::super) struct GpuLstm {
     kind: LstmKind,
     embedding: Arc<GpuMemory>,
-    /// \[x|h\] to the gates i, f, g, o.
+    /// The weights from \[x|h\] to the gates i, f, g and o.
     gates: Matrix,
     bias: Arc<GpuMemory>,
 }
@@ -105,7 +105,7 @@ fn gather(at: &WorkSetup<'_>, embedding: &GpuMemory, feeds_back: bool) -> Kernel
 #[derive(Debug)]
 pub(in super::super) struct GpuDecoder {
     step: GpuLstm,
-    /// h to the scores of all words.
+    /// The weights from h to the scores of all words.
     projection: Matrix,
     bias: Arc<GpuMemory>,
 }
@@ -159,9 +159,9 @@ impl GpuCell for GpuDecoder {
 #[derive(Debug)]
 pub(in super::super) struct GpuGru {
     embedding: Arc<GpuMemory>,
-    /// \[x|h\] to the gates r and z.
+    /// The weights from \[x|h\] to the gates r and z.
     gates: Matrix,
-    /// \[x|r∘h\] to the new value n.
+    /// The weights from \[x|r∘h\] to the new value n.
     candidate: Matrix,
     /// The biases of r, z and n.
     bias: Arc<GpuMemory>,

@@ -1,9 +1,9 @@
-//! The operators of a listed network (`docs/NETWORKS.md`). A query's state is its activation: the output of the
-//! operator before, and, after the place of the longest, its length.
+//! The operators of a listed network (`docs/NETWORKS.md`). A query's state is its activation, which is the output of
+//! the operator before. The length of the activation follows, behind the room for the longest one.
 //!
 //! An operator gathers its operand from the states, multiplies it, and writes the hyperbolic tangent of the product to
-//! the states. It processes a few queries at a time to keep the operand small: that of a convolution contains each
-//! number many times.
+//! the states. It processes a few queries at a time to keep the operand small, because the operand of a convolution
+//! contains each number many times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const AT_ONCE: u64 = 1 << 24;
 const OPERAND: usize = 0;
 const PRODUCT: usize = 1;
 
-/// The numbers of a state: the widest activation, and the length of the present one.
+/// The size of a state, in numbers: the widest activation, and the length of the present one.
 pub fn state(network: &Dnn) -> usize {
     widest(network) as usize + 1
 }
@@ -100,7 +100,7 @@ fn written(work: &Sizes) -> [u32; 3] {
 #[derive(Debug)]
 struct GpuOperator {
     form: Form,
-    /// The weights of all groups, one below the other.
+    /// The weights of all groups, one below the other, or `None` for an operator without weights.
     weights: Option<Matrix>,
     /// The sizes that [`own`] gives for each number of tokens.
     own: Arc<GpuMemory>,

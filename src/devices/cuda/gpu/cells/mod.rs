@@ -34,8 +34,8 @@ pub(super) trait GpuCell: std::fmt::Debug + Send {
         !self.shares_memory()
     }
 
-    /// The gather, by default of the table of rows alone, for cells without an operand of each row. Its first three
-    /// arguments are [set](KernelCall::set_staged) for each batch.
+    /// The gather. By default it takes only the table of rows, for cells that have no operand for each row. Its first
+    /// three arguments are [set](KernelCall::set_staged) for each batch.
     fn gather(&self, at: &WorkSetup<'_>) -> KernelCall {
         at.gathering("gather_queries", 1, ())
     }
@@ -127,7 +127,7 @@ pub(super) fn of_model(
     })
 }
 
-/// The numbers of a state in the pool, the same for all nodes of the model.
+/// The size of a state in the pool, in numbers. It is the same for all nodes of the model.
 pub(super) fn state(model: &Model, spec: &Spec) -> usize {
     model.network().map_or_else(
         || crate::devices::network::cells::state(model, spec),
@@ -209,8 +209,9 @@ impl WorkSetup<'_> {
         ))
     }
 
-    /// A launch of a gather over `units` of every row: as few blocks as possible, because each reads the host's memory.
-    /// `arguments` follow the staged rows, which are set for each batch, and the table; the age follows them.
+    /// A launch of a gather over `units` of every row. It has as few blocks as possible, because each reads the host's
+    /// memory. The kernel's arguments are the staged rows, which are set for each batch, the table, `arguments`, and
+    /// the age.
     fn gathering(&self, kernel: &str, units: u32, arguments: impl Argument) -> KernelCall {
         let grid = (fewest_blocks(units), self.shape.rows.min(MOST_ROWS));
         let staged = (0u64, 0u64, 0u32);
@@ -221,7 +222,8 @@ impl WorkSetup<'_> {
         )
     }
 
-    /// A product with a matrix: the operand, the distance of its rows, and their number.
+    /// A product of an operand with a matrix. `rows` is the number of the operand's rows, and `stride` is their
+    /// distance.
     fn product(
         &self,
         operand: u64,
@@ -297,7 +299,7 @@ fn blocks(units: u32, rows: u32, multiprocessors: u32) -> u32 {
 
 /// The smallest number of blocks for the units of one row.
 fn fewest_blocks(units: u32) -> u32 {
-    /// The units that a thread reads at a time, if it has that many.
+    /// The units that a thread reads at a time, if it has this number of units.
     const AT_ONCE: u32 = 4;
     units.div_ceil(BLOCK * AT_ONCE).max(1)
 }

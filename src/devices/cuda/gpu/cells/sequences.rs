@@ -28,7 +28,7 @@ pub(in super::super) struct Sequences {
 }
 
 impl Sequences {
-    /// Copies a model's weights to a GPU. `device` describes the GPU to GRNN's performance model. `None` if its
+    /// Copies a model's weights to a GPU. `device` describes the GPU to GRNN's performance model. Returns `None` if its
     /// registers do not hold the weights.
     pub fn new(
         host: GpuHost,
@@ -55,7 +55,7 @@ impl Sequences {
             .map_err(|error: Error| DeviceFault::survived(error.to_string()))
     }
 
-    /// The c of a launch's sequences; 0 for a GRU.
+    /// The address of the c of a launch's sequences; 0 for a GRU.
     fn cells(&self, at: &WorkSetup<'_>) -> u64 {
         if self.chosen.layer.has_c() {
             at.buffers[BESIDE]

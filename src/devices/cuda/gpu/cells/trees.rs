@@ -1,5 +1,5 @@
-//! The tree-LSTMs, binary and child-sum. The operand of a leaf is \[x\], of a binary internal node \[h of the left|h of
-//! the right\], of a child-sum node \[x|Σh\].
+//! The tree-LSTMs, binary and child-sum. The operand is \[x\] for a leaf, \[h of the left|h of the right\] for a binary
+//! internal node, and \[x|Σh\] for a child-sum node.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use super::{
     Upload, WorkSetup, operand_and_product,
 };
 
-/// A node of one product: a leaf, or an internal node of a binary tree, which has one or two children.
+/// A node that needs one product: a leaf, or an internal node of a binary tree, which has one or two children.
 #[derive(Debug)]
 pub(in super::super) struct GpuTreeNode {
-    /// The embeddings of words, for a leaf.
+    /// The embeddings of words for a leaf, or `None` for an internal node.
     embedding: Option<Arc<GpuMemory>>,
-    /// x to the gates i, o, u, or \[h of the left|h of the right\] to these and the forget gates of the left and the
-    /// right.
+    /// The weights of the gates. A leaf has weights from x to the gates i, o and u. An internal node has weights from
+    /// \[h of the left|h of the right\] to these and to the forget gates of the left and the right.
     gates: Matrix,
     bias: Arc<GpuMemory>,
 }
@@ -89,12 +89,12 @@ impl GpuCell for GpuTreeNode {
 #[derive(Clone, Debug)]
 pub(in super::super) struct GpuChildSum {
     embedding: Arc<GpuMemory>,
-    /// \[x|Σh\] to the gates i, o, u.
+    /// The weights from \[x|Σh\] to the gates i, o and u.
     gates: Matrix,
     gates_bias: Arc<GpuMemory>,
-    /// x to its part of the forget gates.
+    /// The weights from x to its part of the forget gates.
     forget_word: Matrix,
-    /// A child's h to its part of its forget gate.
+    /// The weights from a child's h to its part of the child's forget gate.
     forget_child: Matrix,
     forget_bias: Arc<GpuMemory>,
 }

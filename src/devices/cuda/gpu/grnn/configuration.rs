@@ -131,9 +131,10 @@ impl Configuration {
             .collect()
     }
 
-    /// The registers of a thread: its weights, and the number that the model reserves for other values. With these a
-    /// block of a valid mapping fits a multiprocessor, and the compiler is limited to them. Multiprocessors allocate
-    /// registers by eights to four warps at a time, which the model ignores, so a few blocks get fewer.
+    /// The registers of a thread, to which the compiler is limited: its weights, and the number that the performance
+    /// model reserves for other values. A block of a valid mapping then fits a multiprocessor. Multiprocessors allocate
+    /// registers in eights, to four warps at a time. The performance model ignores this, so a few blocks get fewer
+    /// registers.
     pub fn registers(&self) -> u32 {
         let weights = weights_of_thread(&self.mapping, &self.sizes).ceil() as u32;
         let threads = self.mapping.threads().next_multiple_of(4 * WARP);
@@ -163,8 +164,8 @@ impl Configuration {
         numbers * tile_height * size_of::<f32>() as u32
     }
 
-    /// The numbers that a batch needs beside the states of h: an LSTM's c, or the numbers that the blocks of a GRU
-    /// exchange.
+    /// The size in numbers of what a batch needs in addition to the states of h: an LSTM's c, or the numbers that the
+    /// blocks of a GRU exchange.
     pub fn beside(&self, batch: u32) -> usize {
         let states = batch as usize * self.sizes.hidden as usize;
         match self.sizes.rnn {

@@ -20,7 +20,7 @@ use crate::devices::cuda::gpu::weights::Upload;
 /// The dynamic shared memory that a kernel may use without a special attribute, in bytes.
 const SHARED: u32 = 48 << 10;
 
-/// A persistent kernel.
+/// A persistent kernel that is loaded on a GPU.
 #[derive(Debug)]
 pub struct Kernel {
     kernels: LoadedKernels,
@@ -142,7 +142,7 @@ impl KernelChoice {
     /// Copies a network's weights to a GPU, and determines which batches have kernels. `device` describes the GPU to
     /// the performance model; the number of multiprocessors is the GPU's own. The inputs have the format of `upload`.
     ///
-    /// `None` if the registers do not hold the weights: traditional kernels run then (GRNN, section 4).
+    /// Returns `None` if the registers do not hold the weights; traditional kernels run then (GRNN, section 4).
     pub fn new(
         host: GpuHost,
         cell: RecurrentCell,

@@ -35,7 +35,7 @@ pub struct Layer {
     /// The width of an input.
     pub(super) embedding: u32,
     pub(super) recurrent: GpuMemory,
-    /// \[gates × hidden, [`Layer::row`]\].
+    /// The input matrix, \[gates × hidden, [`Layer::row`]\].
     input: GpuMemory,
 }
 
@@ -78,7 +78,7 @@ impl Layer {
         row(self.embedding)
     }
 
-    /// The gates of an element whose products with the inputs are computed before the launch.
+    /// The number of gates of an element whose products with the inputs are computed before the launch.
     pub(in crate::devices::cuda::gpu) fn gates(&self) -> u32 {
         if self.has_c() { 4 } else { 3 }
     }
@@ -118,7 +118,7 @@ impl Layer {
         )
     }
 
-    /// Contiguous input vectors in the layout of the product.
+    /// Brings contiguous input vectors into the layout of the product.
     pub(super) fn inputs(&self, vectors: &[f32]) -> Vec<f32> {
         let embedding = self.embedding as usize;
         let row = self.row() as usize;
@@ -133,7 +133,8 @@ fn copy(host: &GpuHost, numbers: &[f32], precision: Precision) -> Result<GpuMemo
         .map_err(Error::failed)
 }
 
-/// The length of an input with its ones. Eight numbers of the 16-bit formats are as many bytes as are read at a time.
+/// The length of an input with its ones, rounded up to a multiple of eight. Eight numbers of a 16-bit format have as
+/// many bytes as are read at a time.
 fn row(embedding: u32) -> u32 {
     (embedding + 2).next_multiple_of(8)
 }

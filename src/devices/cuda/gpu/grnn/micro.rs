@@ -40,8 +40,8 @@ const STEPS: u32 = 5;
 
 const WARP: u32 = 32;
 
-/// The warps of each scheduler, the outputs that share a state, and the values that a warp reduces together: values
-/// below and above the bounds of the fits.
+/// The numbers that are tried of warps on a scheduler, of outputs that share a state, and of values that a warp reduces
+/// together. Some are below the bounds of the fits and some above.
 const COUNTS: [u32; 4] = [1, 2, 4, 8];
 
 /// The size of a launch.
@@ -54,9 +54,11 @@ struct Grid {
 /// The GPU, and memory for all benchmarks. Fields are dropped in order: users before what they use.
 struct MicroBench<'h> {
     stream: Owned<CUstream>,
-    /// The kernels' inputs and results, and the cycles of each block.
+    /// The kernels' inputs.
     numbers: GpuMemory,
+    /// The kernels' results.
     results: GpuMemory,
+    /// The cycles of each block.
     cycles: GpuMemory,
     /// The counters and values with which blocks synchronise.
     arrived: GpuMemory,
@@ -65,8 +67,8 @@ struct MicroBench<'h> {
     host: &'h GpuHost,
 }
 
-/// Runs each micro-benchmark `times` times after a warm-up, and returns medians. `schedulers` are those of a
-/// multiprocessor, which share a block's warps.
+/// Runs each micro-benchmark `times` times after a warm-up, and returns medians. `schedulers` is the number of
+/// schedulers of a multiprocessor, which share a block's warps.
 pub fn measure(host: &GpuHost, schedulers: u32, times: usize) -> Result<MicroBenchmarks> {
     let mut bench = MicroBench::new(host, times).map_err(Error::failed)?;
     let kernels = LoadedKernels::load(host, [MICRO], &micro_options())?;

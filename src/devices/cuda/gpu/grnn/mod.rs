@@ -2,7 +2,7 @@
 //! weights in registers from the first step to the last.
 //!
 //! A [`Configuration`] has the sizes of a kernel; a [`GpuHost`] compiles and runs it; a [`Layer`] has the network's
-//! weights on the GPU, which all its kernels share; a [`PersistentKernel`] kernel runs sequences; a [`Tuner`] finds the
+//! weights on the GPU, which all its kernels share; a [`PersistentKernel`] runs sequences; a [`Tuner`] finds the
 //! fastest mapping; [`measure`] measures the GPU for the performance model.
 
 mod configuration;

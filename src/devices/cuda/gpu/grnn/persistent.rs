@@ -23,7 +23,7 @@ const BEHIND: u32 = 8;
 pub struct SequenceStates {
     /// The h of each sequence, \[batch, hidden\].
     pub h: Vec<f32>,
-    /// The c of each sequence, \[batch, hidden\], or nothing for a GRU.
+    /// The c of each sequence, \[batch, hidden\]; empty for a GRU.
     pub c: Vec<f32>,
 }
 
@@ -101,8 +101,8 @@ impl PersistentKernel {
     }
 
     /// The time of a run on the GPU, the inputs' product included: the median of `times` measurements after a warm-up.
-    /// Each times some runs queued together, so that the host's work overlaps with the GPU's. The results are
-    /// discarded.
+    /// Each measurement times several runs that are queued together, so that the host's work overlaps with the GPU's.
+    /// The results are discarded.
     pub fn time(
         &mut self,
         lengths: &[u32],
@@ -160,7 +160,7 @@ impl PersistentKernel {
         inputs: &[f32],
     ) -> Result<(), DeviceFault> {
         let batch = lengths.len() as u32;
-        // The old memory goes first: both may not fit.
+        // The old memory is freed first, because both may not fit.
         self.room = None;
         let mut room = self.allocate(steps, batch)?;
         let lengths: Vec<u8> = lengths

@@ -1,5 +1,5 @@
-//! The search for the fastest mapping (GRNN, section 7.2: the model reduces the space to a few mappings, which are
-//! measured).
+//! The search for the fastest mapping (GRNN, section 7.2: the performance model reduces the space to a few mappings,
+//! which are measured).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::core::workload::model::Model;
 use crate::devices::network::weights::Weights;
 use crate::devices::network::{Network, Spec};
 
-/// The vocabulary of the network.
+/// The number of words in the network's vocabulary.
 const WORDS: u32 = 64;
 
 /// The steps after which a kernel's states are compared with the CPU's.

@@ -35,16 +35,17 @@ pub struct Trouble {
     pub prepare: Option<(u64, usize)>,
     /// The worker stops after this number of operations, and reports its loss when queried.
     pub dies: Option<(WorkerId, u64)>,
-    /// It also refuses all later calls.
+    /// Whether the dead worker also refuses all later calls.
     pub refuses: bool,
-    /// It hangs instead: queries find nothing wrong, its states can be read, and its events wait until it is given up.
+    /// Whether the worker hangs instead: queries find nothing wrong, its states can be read, and its events wait until
+    /// it is given up.
     pub hangs: bool,
-    /// The state after this node is a NaN.
+    /// The node after which the state is a NaN.
     pub not_a_number: Option<(RequestId, u32)>,
 }
 
 pub struct Fake {
-    /// The states of a worker's pool.
+    /// The number of states in a worker's pool.
     pub slots: u32,
     /// The most steps of a persistent kernel; 0 for a device without any.
     pub most_steps: u32,
@@ -72,8 +73,9 @@ struct Engine {
     /// The number of operations that each worker has run.
     ran: BTreeMap<WorkerId, u64>,
     given_up: bool,
-    /// The number of gathers, and of computed rows.
+    /// The number of gathers.
     gathers: u64,
+    /// The number of computed rows, padding included.
     computed: u64,
 }
 
@@ -199,7 +201,7 @@ impl Fake {
             .is_some_and(|(who, after)| who == worker && ran >= after)
     }
 
-    /// Dead, and no longer hanging.
+    /// Whether a worker is dead and no longer hangs.
     fn is_gone(&self, engine: &Engine, worker: WorkerId) -> bool {
         self.is_dead(engine, worker) && (engine.given_up || !self.trouble.hangs)
     }
@@ -226,7 +228,7 @@ impl Fake {
         Ok(())
     }
 
-    /// A fault of another worker is not one of the stream's own worker.
+    /// Fails if another worker is dead. Such a fault is not one of the stream's own worker.
     fn ask_other(&mut self, other: WorkerId, stream: DeviceStream) -> Result<(), DeviceFault> {
         let dead = self.trouble.refuses
             && other != stream.worker
@@ -635,7 +637,7 @@ impl Engine {
         }
     }
 
-    /// Tells the host that a worker is dead: it no longer uses anything.
+    /// Notes that the host knows of a worker's death: the worker no longer uses anything.
     fn give_up(&mut self, worker: WorkerId, width: usize) {
         self.given_up = true;
         let mut host = std::mem::take(&mut self.host);

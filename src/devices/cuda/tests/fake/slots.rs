@@ -34,12 +34,12 @@ pub struct Place {
     pub writer: Option<(usize, u64)>,
     pub readers: Vec<(usize, u64)>,
     pub broken: bool,
-    /// A dead worker had still to use it.
+    /// Whether a dead worker had still to use the slot.
     pub disorderly: bool,
 }
 
 impl Place {
-    /// The state is no longer meaningful.
+    /// Marks the state as no longer meaningful.
     pub fn spoil(&mut self, state: &[f32]) {
         self.disorderly = true;
         self.state.get_or_insert_with(|| state.to_vec());
