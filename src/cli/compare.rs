@@ -9,7 +9,7 @@ use crate::base::error::Result;
 use crate::lab::plot::{self, PlotInputs};
 use crate::lab::validate::compare::{Comparison, compare, report};
 
-/// How the names of its figures begin.
+/// The beginning of the names of the figures.
 const PICTURE: &str = "latency-cdf-";
 
 /// Compare two runs of the same requests, such as a real one with a simulated one
@@ -62,7 +62,8 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// A table and, for each load, a figure, in place of those of an earlier comparison. Returns the number of figures' files.
+/// Writes a table and, for each load, a figure, which replace those of an earlier comparison. Returns the number of the
+/// figures' files.
 pub fn write(comparison: &Comparison, out: &Path) -> Result<usize> {
     remove_figures(out);
     report::write_csv(&out.join("comparison.csv"), comparison)?;

@@ -75,7 +75,7 @@ struct ExportTable<'a, 'o> {
     sides: &'a [Side],
     keys: Vec<&'a str>,
     csv: csv::Writer<&'o mut dyn Write>,
-    /// Why the table ends early, if not because of the file that is written.
+    /// The error of the results that ended the table early, or `None` if only writing can have failed.
     unreadable: Option<Error>,
 }
 

@@ -50,11 +50,11 @@ struct Row {
     policy: String,
     point: String,
     replay: Replay,
-    /// If asked for and the decisions are the same.
+    /// The ledger, if it was asked for and the decisions are the same.
     ledger: Option<Ledger>,
 }
 
-/// A difference is an error, after all results have been printed.
+/// Replays runs and prints the results. A difference is an error at the end.
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let results = Results::open(&args.results, registry)?;
     let recorded: Vec<&RecordedPoint> = results

@@ -359,7 +359,7 @@ fn draw_figures(
             .iter()
             .map(|(caption, canvas)| (caption.as_str(), canvas)),
     );
-    // Among all kinds, most need data of their own: no notes on them.
+    // Most kinds need data of their own, so there are no notes if all kinds are drawn.
     Ok(if kinds.len() == FigureKind::value_variants().len() {
         html
     } else {

@@ -377,7 +377,7 @@ impl Args {
         scenario.arrivals = scenario.arrivals.map(|arrivals| arrivals.at(rates));
         scenario.output.plots = vec![FigureKind::P99Throughput];
         scenario.output.plot_point = None;
-        // These name policies that are not tuned.
+        // The order and the labels name policies that are not tuned.
         scenario.output.figure.order.clear();
         scenario.output.figure.label.clear();
         scenario.output.title = Some(format!("{}: settings of {}", scenario.name, self.policy));

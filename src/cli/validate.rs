@@ -113,7 +113,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
             compare::write(&comparison, &folder)?;
             lines.extend(of_part);
         }
-        // After each scenario, so that results remain if a later one fails.
+        // The file is written after each scenario, so that results remain if a later one fails.
         report::write_csv(&plan.out.join("validation.csv"), &lines)?;
     }
     common.shown.show(
@@ -133,7 +133,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     }
 }
 
-/// The real runs of each policy, and what a profile in turn with them says of the device.
+/// The real runs of each policy, and the files with the device's costs and noise.
 type Ran = (Vec<(PolicyLoads, RunReport)>, DeviceFiles);
 
 fn run_for_real(

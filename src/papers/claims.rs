@@ -45,7 +45,7 @@ impl CheckedClaim {
         }
     }
 
-    /// Commands that show the reason, if there is one. That of the exhibits is not among them.
+    /// Commands that show the reason, if there is one. The command that makes the exhibits is not included.
     pub fn shown_by(&self) -> &'static [String] {
         match self.reason() {
             Some(_) => &self.claim.with_reason().shown_by,

@@ -216,7 +216,7 @@ impl Reproduction for StudyRun {
         self.exhibit
     }
 
-    /// A study is one point. A merge looks at its runs and searches itself.
+    /// A study is one point. When merging, the study itself looks at its runs and searches.
     fn points(&self, workspace: &Workspace<'_>, _: bool) -> Result<Vec<PlannedPoint>> {
         let folder = workspace.folder(self.exhibit.paper);
         // GRNN's studies are a model without runs.

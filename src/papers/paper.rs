@@ -181,7 +181,7 @@ pub struct Exhibit {
     /// The text below the figures of a study.
     #[serde(default)]
     pub note: String,
-    /// An exhibit before it, whose policies are in its first figure too.
+    /// An earlier exhibit, whose policies are also in this one's first figure.
     pub beside: Option<String>,
 }
 
@@ -200,7 +200,7 @@ pub enum ExhibitKind {
 }
 
 impl Exhibit {
-    /// The paper's name and its own, as on the command line.
+    /// The names of the paper and of the exhibit, as on the command line.
     pub fn full_name(&self) -> String {
         format!("{} {}", self.paper.name(), self.name)
     }
@@ -277,7 +277,7 @@ impl Claim {
         )
     }
 
-    /// Whether it is shown with this exhibit.
+    /// Whether the claim is shown with this exhibit.
     pub fn is_with(&self, exhibit: &Exhibit) -> bool {
         self.paper == exhibit.paper && self.exhibits[0] == exhibit.name
     }

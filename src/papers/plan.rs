@@ -20,8 +20,8 @@ pub struct ReproductionPlan<'a> {
 }
 
 impl<'a> ReproductionPlan<'a> {
-    /// Reads the inputs of all exhibits, so that mistakes are found before the first run. With `look`, the points say
-    /// which of them are finished.
+    /// Reads the inputs of all exhibits, so that mistakes are found before the first run. With `look`, each point says
+    /// whether it is finished.
     pub fn open(
         exhibits: &[&'static Exhibit],
         workspace: &'a Workspace<'a>,
@@ -64,7 +64,7 @@ impl<'a> ReproductionPlan<'a> {
                 && papers_with_searches.insert(paper)
                 && !self.workspace.keeps_studies()
             {
-                // Searches with other settings would stay for ever.
+                // Searches with other settings would otherwise stay forever.
                 let _ = fs::remove_dir_all(self.workspace.folder(paper).join(SEARCHES));
             }
             controls.progress.begin(exhibit);

@@ -76,7 +76,7 @@ fn summarise_simulated(checked: &[CheckedClaim], is_implemented: bool, papers: &
     let mut holding = 0;
     let mut agreeing = 0;
     for CheckedClaim { claim, verdict } in checked {
-        // A claim that a row of the cost table was made from checks nothing.
+        // A claim from which a row of the cost table was made checks nothing.
         let is_counted = claim.kind == "sim" && verdict.outcome != ClaimOutcome::Derived;
         if is_counted && claim.paper.is_implemented() == is_implemented {
             all += 1;

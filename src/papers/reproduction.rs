@@ -17,8 +17,8 @@ use crate::lab::scenario::Scenario;
 pub trait Reproduction: Send + Sync {
     fn exhibit(&self) -> &'static Exhibit;
 
-    /// The points that shards share out, or none if each call makes the exhibit itself. With `look`, they say which of
-    /// them are finished.
+    /// The points that shards share out, or none if each call makes the exhibit itself. With `look`, each point says
+    /// whether it is finished.
     fn points(&self, workspace: &Workspace<'_>, look: bool) -> Result<Vec<PlannedPoint>>;
 
     /// Computes the results. `own` says which of the points are this call's, `findings` has the results of the paper's
@@ -51,7 +51,7 @@ pub struct Workspace<'a> {
     pub out: PathBuf,
     /// Keeps the points that an earlier call has finished.
     pub resume: bool,
-    /// Also keeps them, and computes no others.
+    /// Keeps the points that an earlier call has finished, and computes no others.
     pub merge_only: bool,
     pub shard: Option<Shard>,
     /// The peaks of each network by batch window, which are searched for once.
@@ -82,14 +82,14 @@ impl Workspace<'_> {
     }
 }
 
-/// What a call can stop, and where it reports to.
+/// The flag that stops a call, and the receiver of its reports.
 pub struct Controls<'a> {
     /// The flag that Ctrl-C sets.
     pub stop: &'a AtomicBool,
     pub progress: &'a dyn Progress,
 }
 
-/// Who is told of the progress of a call.
+/// A receiver of reports on the progress of a call.
 pub trait Progress: Sync {
     fn begin(&self, exhibit: &Exhibit);
 

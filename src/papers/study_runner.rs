@@ -32,7 +32,7 @@ const WINDOWS: [u64; 7] = [1, 2, 5, 10, 20, 50, 100];
 
 /// The relative tolerance of searches.
 const SEARCH_TOLERANCE: f64 = 0.01;
-/// Peaks of windows that differ by less can't be told apart: searches with single runs scatter by 1.5 %.
+/// Peaks of windows that differ by less than this can't be told apart: searches with single runs scatter by 1.5 %.
 const INDISTINCT: f64 = 0.03;
 /// Runs are as long as the scenario's, since the papers' figures compare peaks and do not state them.
 const EFFORT: Effort = Effort {
@@ -129,8 +129,8 @@ impl StudyRunner<'_> {
         Ok(peaks)
     }
 
-    /// The window with which a network's policy has the highest peak, and that peak. Of windows that the search can't
-    /// tell apart, it is the shortest.
+    /// The window with which a network's policy has the highest peak, and that peak. If the search can't tell the best
+    /// windows apart, the shortest of these counts.
     pub fn best_window(&self, network: &str, policy: &str) -> Result<(Nanos, f64)> {
         match best_window(&self.peaks_by_window(network, policy)?) {
             Some(best) => Ok(best),

@@ -4,8 +4,8 @@ use super::value::PaperValue;
 use crate::base::error::Result;
 use crate::lab::plot::axis::thousands;
 
-/// The relative difference at which values agree: the paper's are read off plots, and few step times of its testbed
-/// are known.
+/// The relative difference up to which values agree. The papers' values are read off plots, and few step times of their
+/// testbeds are known.
 pub const TOLERANCE: f64 = 0.15;
 
 /// The largest factor between numbers of the same magnitude: half an order.
@@ -106,8 +106,8 @@ pub struct ClaimVerdict {
 }
 
 impl ClaimVerdict {
-    /// A number against the only one of the paper's value, in the same unit. `agrees`: whether the paper's conclusion
-    /// also follows from our number.
+    /// Compares a number with the only number of the paper's value, in the same unit. `agrees` says whether the paper's
+    /// conclusion also follows from our number.
     pub fn near(ours: f64, paper: &PaperValue, agrees: bool) -> ClaimVerdict {
         ClaimVerdict::near_number(ours, paper.number(), paper.unit(), agrees)
     }
@@ -117,21 +117,21 @@ impl ClaimVerdict {
         ClaimVerdict::by_gaps(show_number(ours, unit), &[(ours, paper)], agrees)
     }
 
-    /// A number against a range of the paper. There is no gap inside the range.
+    /// Compares a number with a range of the paper. There is no gap inside the range.
     pub fn inside(ours: f64, paper: &PaperValue, agrees: bool) -> ClaimVerdict {
         let (low, high) = paper.range();
         let nearest = ours.clamp(low, high);
         ClaimVerdict::by_gaps(show_number(ours, paper.unit()), &[(ours, nearest)], agrees)
     }
 
-    /// A range against a range of the paper: low end with low end, and high with high.
+    /// Compares a range with a range of the paper: low end with low end, and high end with high end.
     pub fn range(ours: (f64, f64), paper: &PaperValue, agrees: bool) -> ClaimVerdict {
         let (low, high) = paper.range();
         let text = format!("{:.1} to {:.1} {}", ours.0, ours.1, paper.unit());
         ClaimVerdict::by_gaps(text, &[(ours.0, low), (ours.1, high)], agrees)
     }
 
-    /// Several numbers against as many of the paper.
+    /// Compares several numbers with as many numbers of the paper.
     pub fn several(ours: &[f64], paper: &PaperValue, agrees: bool) -> ClaimVerdict {
         ClaimVerdict::several_numbers(ours, paper.numbers(), paper.unit(), agrees)
     }
@@ -221,7 +221,7 @@ impl ClaimVerdict {
         }
     }
 
-    /// The same verdict on a claim that a row of the cost table was made from.
+    /// The same verdict on a claim from which a row of the cost table was made.
     pub fn derived(self) -> ClaimVerdict {
         ClaimVerdict {
             outcome: ClaimOutcome::Derived,
@@ -269,7 +269,7 @@ impl ClaimVerdict {
             .iter()
             .map(|(ours, paper)| gap(*ours, *paper))
             .fold(0.0, further);
-        // Slack for rounding at the very end.
+        // The slack allows for rounding at exactly the tolerance.
         let is_within = largest_gap.abs() <= 100.0 * TOLERANCE + 1e-9;
         let outcome = if !agrees {
             ClaimOutcome::Off

@@ -77,8 +77,8 @@ impl Axis {
         Axis::linear(label, (high / step - 1e-9).ceil() * step, room)
     }
 
-    /// A logarithmic axis around two positive values. The lower end is rounded down to a 1, 2 or 5, the upper end up
-    /// to the next digit. It has labels only when it is [`fit`](Axis::fit) to its length.
+    /// A logarithmic axis around two positive values. The lower end is rounded down to a 1, 2 or 5, the upper end up to
+    /// the next digit. It gets its labels when it is [`fit`](Axis::fit) to its length.
     pub fn log(label: impl Into<String>, low: f64, high: f64) -> Axis {
         let low = round_down(low, &[1.0, 2.0, 5.0]);
         let high = round_up(
@@ -285,8 +285,8 @@ impl Axis {
         ticks
     }
 
-    /// The ticks of a logarithmic axis. Each 1, 2 and 5 has a label if the labels fit, otherwise all or some powers of
-    /// ten.
+    /// The ticks of a logarithmic axis. If all labels fit, each 1, 2 and 5 has one; otherwise all or some powers of ten
+    /// have labels.
     fn decades(&self, length: f64, extent: impl Fn(&str) -> f64) -> Vec<Tick> {
         let decades = exponent(self.high) - exponent(self.low);
         let mut axis = self.clone();
@@ -299,10 +299,10 @@ impl Axis {
         axis.ticks
     }
 
-    /// The ticks of a logarithmic axis. Of the powers of ten, counted from the highest, one in `stride` has a label; stride 0
+    /// The ticks of a logarithmic axis. One in `stride` powers of ten, counted from the highest, has a label; stride 0
     /// labels each 1, 2 and 5.
     fn decade_ticks(&self, stride: i32) -> Vec<Tick> {
-        // Over more decades, minor ticks would run together.
+        // Minor ticks would run together on an axis of more decades.
         const MOST_WITH_MINOR: i32 = 6;
         let first = exponent(self.low);
         let last = exponent(self.high);

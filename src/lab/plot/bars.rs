@@ -26,7 +26,7 @@ use crate::lab::results::table::significant;
 const HEIGHT: f64 = 120.0;
 /// The height of a panel that is alone.
 const ALONE: f64 = 210.0;
-/// The meaning of a bar's whisker.
+/// The name of a bar's whiskers in legends, on pages and in the data.
 const WHISKERS: &str = "mean to p99";
 /// The share of a group's width that its bars take.
 const GROUP_WIDTH: f64 = 0.8;
@@ -354,7 +354,7 @@ pub fn draw_by_load(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
 }
 
 impl Bars {
-    /// Whether a linear axis would show the short bars as nothing.
+    /// Whether the shortest bars would be invisible on a linear axis.
     fn spans_magnitudes(&self) -> bool {
         const WIDE: f64 = 100.0;
         let [least, most] = self.least_and_most();
@@ -433,7 +433,7 @@ mod tests {
             };
             canvas.marks.iter().filter_map(area).collect()
         };
-        // After the two keys of the legend: three bars in each panel.
+        // The first two heights are those of keys in the legend; each panel has three bars.
         let heights = &heights(&canvas)[2..];
         assert_eq!(heights.len(), 6);
         for panel in heights.chunks(3) {

@@ -222,8 +222,8 @@ impl Canvas {
         self.marks.push(CanvasMark::Area(points, color));
     }
 
-    /// What a label in the rectangle would hide of the marks from number `first` on. The cost is a distance: for lines the
-    /// hidden length, for other marks the detour that is worth leaving them free.
+    /// The cost of hiding marks, from number `first` on, behind a label in the rectangle. It is a length in units: that
+    /// of the hidden parts of lines, and for each other mark the detour that is worth leaving it free.
     pub fn hidden(&self, rect: &Rect, first: usize) -> f64 {
         self.marks[first..]
             .iter()

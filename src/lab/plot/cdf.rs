@@ -247,7 +247,7 @@ fn time_range(lines: &[CdfLine]) -> Option<(f64, f64)> {
 fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Undrawn> {
     let (path, mut rows) = series.requests(point)?;
     let class = series.class();
-    // In the log of a class, requests say themselves whether they count.
+    // The log's column `measured` leaves out the warm-up of a class, so no requests are counted off.
     let mut warmup = match series.row_at(point) {
         Some(row) if class.is_none() => row.warmup()?,
         _ => 0,

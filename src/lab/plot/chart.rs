@@ -27,7 +27,7 @@ pub struct Bars {
     /// The styles of series that have bars of their own. Without any, series 0, 1 and so on have the styles of these
     /// numbers.
     pub styles: Vec<Style>,
-    /// What a cross on a bar says, if not that requests were late.
+    /// The meaning of a cross on a bar, or `None` if it means that requests were late.
     pub crossed: Option<&'static str>,
     /// The legend's label of intervals, if bars have some.
     pub interval: String,

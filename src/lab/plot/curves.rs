@@ -53,7 +53,7 @@ struct AxesWithRemarks {
 }
 
 impl<'i> PanelRuns<'i> {
-    /// Reads the runs of all panels. `hint` is the way out if no run has both metrics.
+    /// Reads the runs of all panels. `hint` says what the user can do if no run has both metrics.
     fn read(
         inputs: &'i PlotInputs,
         options: &PlotOptions,
@@ -442,8 +442,8 @@ pub fn draw_latency(
     )
 }
 
-/// Draws a percentile of latency against delivered throughput. Simulated runs also have the bounds that no policy can beat,
-/// equal ones of several scenarios once.
+/// Draws a percentile of latency against delivered throughput. Simulated runs also have the bounds that no policy can
+/// beat; equal bounds of several scenarios are drawn once.
 pub fn draw_against_throughput(
     percentile: Metric,
     inputs: &PlotInputs,

@@ -37,7 +37,7 @@ impl Cdf {
         }
     }
 
-    /// The distribution with more samples, which have no value.
+    /// The distribution with additional samples that have no value.
     pub fn with_unserved(self, unserved: u64) -> Cdf {
         Cdf {
             all: self.all + unserved,

@@ -218,7 +218,7 @@ impl ResultsFolder {
     }
 }
 
-/// Whether a point is the one asked for. Rates may be written in several ways.
+/// Whether a point is the one asked for. A rate can be written in several ways.
 pub fn is_point(point: &str, asked: &str) -> bool {
     point == asked
         || matches!((point.parse::<f64>(), asked.parse::<f64>()), (Ok(a), Ok(b)) if a == b)

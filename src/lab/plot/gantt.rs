@@ -323,7 +323,7 @@ impl Schedule {
         let arrival = scale.place(panel, request.arrival_ns.0);
         let start = request.start_ns.map(|time| scale.place(panel, time.0));
         let finish = request.finish_ns.map(|time| scale.place(panel, time.0));
-        // What has not happened yet reaches to the end of the panel.
+        // A request that has not started or finished yet reaches to the end of the panel.
         let end = finish.unwrap_or(panel.area.right);
         let whole = Rect {
             left: arrival,

@@ -209,8 +209,8 @@ impl PlotInputs {
         Ok(all)
     }
 
-    /// The style of a policy's combination of swept keys with this number. All have the policy's colour; the first
-    /// has its line and marker, too.
+    /// The style of a policy's combination of swept keys with this number. All combinations have the policy's colour;
+    /// the first also has its line and marker.
     pub fn style(&self, policy: &str, combination: usize) -> Style {
         let place = self
             .places

@@ -19,7 +19,7 @@ use crate::lab::results::logs::RequestLine;
 const HEIGHT: f64 = 90.0;
 /// The number of groups of consecutive requests over which latency is averaged.
 const GROUPS: usize = 150;
-/// The number of groups of consecutive requests for each of which there is a rate.
+/// The number of groups of consecutive requests for which a rate of arrivals is drawn.
 const STEPS: usize = 15;
 /// The multiple of the SLO at which the latency axis ends: beyond it, the queue grows as long as the load lasts.
 const MOST: f64 = 5.0;

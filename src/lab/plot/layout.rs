@@ -256,7 +256,7 @@ fn set_size(canvas: &mut Canvas, bottom: f64, right: Option<f64>) {
 /// The number of panels in a row. Rows have equal numbers, if panels may be next to each other and the labels of all
 /// bins fit.
 fn count_columns(frame: &Frame<'_>, contents: &[Content]) -> usize {
-    /// About the width of vertical labels.
+    /// The approximate width of vertical labels.
     const SIDES: f64 = 60.0;
     let count = contents.len();
     let most = if frame.beside {

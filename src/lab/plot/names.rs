@@ -32,8 +32,8 @@ pub fn kinds(settings: &Value) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// The place in the palette of each label, whose kind may be known. It is the place of the kind, unless an earlier
-/// label has it; then it is the first that is free.
+/// The place in the palette of each label. It is the place of the label's kind, unless the kind is unknown or an
+/// earlier label has it; then it is the first place that is free.
 pub fn places(labels: &[(String, Option<String>)]) -> Vec<(String, usize)> {
     let mut homes: Vec<Option<usize>> = Vec::new();
     for (_, kind) in labels {

@@ -169,8 +169,9 @@ impl PlotPanel {
         canvas.line_within(&self.area, &points, stroke);
     }
 
-    /// Draws the lines of curves, and then their markers. A point above the area has an arrow on the upper border, so that
-    /// its horizontal value can be read. A marker that a later curve's would hide is a larger ring.
+    /// Draws the lines of curves, and then their markers. A point above the area has an arrow on the upper border, so
+    /// that its horizontal value can be read. A marker that a later curve's marker would hide is drawn as a larger
+    /// ring.
     pub fn curves(&self, canvas: &mut Canvas, curves: &[SeriesCurve]) {
         for curve in curves {
             canvas.group(&curve.label, |canvas| {
@@ -270,7 +271,7 @@ impl PlotPanel {
         text
     }
 
-    /// Draws the intervals of curves. Spans of several policies stand side by side, so that they do not hide each other.
+    /// Draws the intervals of curves. Spans of several policies are side by side, so that they do not hide each other.
     /// Intervals over replications are wider than the spans below them.
     pub fn whiskers(&self, canvas: &mut Canvas, curves: &[SeriesCurve]) {
         /// The spans of a point stay within its marker.

@@ -18,9 +18,9 @@ use crate::base::error::{Error, Result};
 const SVG_PIXELS: f64 = 10.0;
 /// The pixels of a PNG for an inch in print.
 const PNG_PIXELS: f64 = 432.0;
-/// The most pixels on the longer side of a PNG. A larger figure has fewer to the inch.
+/// The most pixels on the longer side of a PNG. A larger figure has fewer pixels per inch.
 const MOST_PIXELS: f64 = 6000.0;
-/// plotters does not smooth edges, so a PNG pixel is the mean of this many by this many.
+/// The side of the square of drawn pixels whose mean is a PNG pixel, because plotters does not smooth edges.
 const OVERSAMPLING: usize = 2;
 
 /// Draws a figure as an SVG.
@@ -70,7 +70,7 @@ fn pixels(canvas: &Canvas, unit: f64) -> [u32; 2] {
     [canvas.width, canvas.height].map(|side| (side * unit).round() as u32)
 }
 
-/// Makes a pixel of each square of drawn pixels. `width` is that of what is drawn.
+/// Makes a pixel of each square of drawn pixels. `width` is the width of the drawn pixels.
 fn average(drawn: &[u8], width: usize) -> Vec<u8> {
     const SQUARE: usize = OVERSAMPLING * OVERSAMPLING;
     let mut image = Vec::with_capacity(drawn.len() / SQUARE);
@@ -101,7 +101,7 @@ fn encode(
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Best);
-    // No filter gives the smallest files for flat areas and sharp letters.
+    // Flat areas and sharp letters give the smallest files without a filter.
     encoder.set_filter(png::FilterType::NoFilter);
     encoder.set_pixel_dims(Some(png::PixelDimensions {
         xppu: per_metre,
@@ -114,7 +114,7 @@ fn encode(
     Ok(file)
 }
 
-/// Paints the marks of a figure. `unit` has the pixels of a unit. A function of the format paints texts.
+/// Paints the marks of a figure. `unit` has the pixels of a unit. The format's own function paints texts.
 fn paint<B: DrawingBackend>(
     canvas: &Canvas,
     mut painter: B,

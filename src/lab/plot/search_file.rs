@@ -32,7 +32,7 @@ const FEWEST: AnswerColumn = ("workers", "Fewest workers");
 /// A file of a search.
 pub struct SearchFile {
     pub file: &'static str,
-    /// The columns of which a file has one.
+    /// The columns that can have the answers; each file has one.
     answers: &'static [AnswerColumn],
     /// The command that writes the file.
     pub command: &'static str,

@@ -253,7 +253,8 @@ impl SearchAnswers<'_> {
         curves
     }
 
-    /// The name of an answer's curve: the policy with the other swept keys and, of several folders, the folder.
+    /// The name of an answer's curve: the policy with the other swept keys and, if there are several folders, the
+    /// folder.
     fn curve_name(&self, one: &SearchAnswer<'_>, key: &str) -> String {
         let look = &self.options.look;
         let others: Vec<Swept> = one

@@ -28,7 +28,7 @@ pub const REFERENCE: Rgb = (110, 110, 110);
 pub const GRID: Rgb = (222, 222, 222);
 pub const PAPER: Rgb = (255, 255, 255);
 
-/// Okabe and Ito's palette, without the yellow, too faint on white.
+/// Okabe and Ito's palette without its yellow, which is too faint on white.
 const COLORS: [Rgb; 7] = [
     (0, 114, 178),
     (213, 94, 0),

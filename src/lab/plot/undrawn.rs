@@ -11,7 +11,7 @@ pub type Drawing = Result<Canvas, Undrawn>;
 /// The reason why a figure could not be drawn.
 #[derive(Debug)]
 pub enum Undrawn {
-    /// Well-formed inputs lack the data: the reason and, if there is one, the way out.
+    /// Well-formed inputs lack the data. The text has the reason and, if possible, what the user can do.
     Nothing(String),
     /// Inputs are broken, or a policy or a point is unknown.
     Broken(Error),

@@ -70,7 +70,7 @@ pub(super) fn smallest_cut(found: &Findings, paper: &PaperValue) -> Result<Claim
     check_smallest_cut(lstm_cuts(found)?, paper)
 }
 
-/// Maximum batches of 512 against 64.
+/// Compares maximum batches of 512 with those of 64.
 ///
 /// The paper says of the baselines: "At low load, all systems execute with effective batches sizes much smaller than
 /// the configured maximum."
@@ -132,7 +132,8 @@ pub(super) fn bucket_widths(found: &Findings, _: &PaperValue) -> Result<ClaimVer
     Ok(ClaimVerdict::order(holds, text))
 }
 
-/// Timeouts for batches that are not full, against none. The text has the largest decrease and the largest increase.
+/// Compares timeouts for batches that are not full with no timeout. The text has the largest decrease and the largest
+/// increase.
 pub(super) fn timeouts(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let without = found.series("timeouts", "No timeout")?;
     let mut decrease = (0.0, String::new());
@@ -179,7 +180,8 @@ pub(super) fn chains_latency(found: &Findings, _: &PaperValue) -> Result<ClaimVe
     Ok(ClaimVerdict::order(is_below_dynet && is_below_fold, text))
 }
 
-/// Whether MXNet's 90th percentile is below another policy's at all loads, and from which load on it is.
+/// Whether MXNet's 90th percentile is below another policy's at all loads, and a text with the first load at which it
+/// is.
 fn compare_chain_latencies(found: &Findings, policy: &str) -> Result<(bool, String)> {
     let padded = found.series("chains", "MXNet")?;
     let other = found.series("chains", policy)?;
@@ -288,7 +290,7 @@ pub(super) fn ideal_of_fixed_length(found: &Findings, paper: &PaperValue) -> Res
     higher(ideal, found.peak("fig11a", BATCHMAKER)?, paper)
 }
 
-/// BatchMaker's peak over the paper's ideal, as the paper has it.
+/// BatchMaker's peak as a share of the ideal that the paper states.
 pub(super) fn share_of_ideal(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ideal = Paper::BatchMaker.value("bm-fixed-ideal").number();
     let share = found.peak("fig11a", BATCHMAKER)? / ideal;

@@ -67,7 +67,7 @@ pub(super) fn gain(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict>
     ))
 }
 
-/// The ratio of the peaks that the paper states. The claim's text has it rounded.
+/// The ratio of the peaks that the paper states. The claim's text rounds it.
 fn papers_gain() -> f64 {
     let batchmaker = Paper::BatchMaker.value("bm-tree-peak").number();
     let dynet = Paper::BatchMaker.value("bm-tree-peak-dynet").number();

@@ -15,7 +15,7 @@ const P99: usize = 1;
 const LINKNET: usize = 2;
 const UNET: usize = 5;
 
-/// Means that are not above the lowest by more than this are as good, in percent: as far as figures can be read.
+/// A mean is as good as the lowest if it is at most this many percent above it. Figures can't be read more precisely.
 const AS_GOOD: f64 = 3.0;
 
 pub const CHECKS: &[(&str, Check)] = &[
@@ -215,8 +215,8 @@ fn batches_of_split(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict
     Ok(ClaimVerdict::several(&[linknet, unet], paper, linknet > unet).with(", the medians"))
 }
 
-/// Whether the paper's number has the lowest mean latency or is as good, for every network of a list: unless its mean
-/// is for certain more than [`AS_GOOD`] above the lowest.
+/// Whether the paper's number has the lowest mean latency, or one as good, for every network of a list. It has neither
+/// if its mean is certainly more than [`AS_GOOD`] above the lowest.
 fn is_lowest(
     found: &Findings,
     figure: &str,

@@ -113,8 +113,8 @@ fn draw_loads(
     Ok(bars)
 }
 
-/// Adds the last panel: by how much DVABatch cuts the latency of the two baselines, as means over the networks, and the
-/// paper's cuts.
+/// Adds the last panel: the percentage by which DVABatch cuts the latency of the two baselines, as means over the
+/// networks, and the paper's cuts.
 fn add_cuts(bars: &mut Bars, claim_on_zero: &str, claim_on_delay: &str) {
     for (place, load) in LOADS.into_iter().enumerate() {
         for (other, claim) in [(ZERO, claim_on_zero), (DELAY, claim_on_delay)] {

@@ -88,8 +88,8 @@ fn draw_variants(
     bars
 }
 
-/// The least by which each policy's mean latency under the first load is above the lowest mean, in percent of that.
-/// It is the lower end of the 95 % interval of the difference, whose replications are paired.
+/// The percentage by which each policy's mean latency under the first load is at least above the lowest mean. It is the
+/// lower end of the 95 % interval of the difference, whose replications are paired.
 fn mean_above_lowest(report: &RunReport, policies: &[String]) -> Vec<Option<f64>> {
     let mut rows: Vec<Option<&SummaryRow>> = Vec::new();
     let mut lowest: Option<(&SummaryRow, f64)> = None;

@@ -65,7 +65,7 @@ fn mappings(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     })
 }
 
-/// The mean over the sizes that have a sample. `value` is one of the multiples of the best time.
+/// The mean of a value over the sizes that have a sample. `value` selects a multiple of the best time.
 fn mean_regret(
     found: &Findings,
     value: fn(&Regret) -> f64,
@@ -251,7 +251,7 @@ fn share_of_peak(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     Ok(higher(ours, DEEP_CPU_SHARE, paper)?.derived())
 }
 
-/// How often the model's first mapping is the best: the paper's text has the number of sizes and of all sizes.
+/// How often the model's first mapping is the best. The paper's text has this number and the number of all sizes.
 fn first_is_best(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let (papers_best, papers_sizes) = paper.range();
     judge_samples(found, |samples| {

@@ -20,7 +20,7 @@ pub const SINGLE: &str = "one, model";
 pub const DOUBLE: &str = "two, model";
 const TRADITIONAL: &str = "traditional, data sheet";
 
-/// Table 1.
+/// Table 1: the latencies of an LSTM and a GRU.
 pub fn latencies(model: &PerformanceModel, measured: &GpuTimes) -> Study {
     let mut drawings = Vec::new();
     for cell in [RecurrentCell::Lstm, RecurrentCell::Gru] {
@@ -141,7 +141,7 @@ pub fn synchronisations(model: &PerformanceModel, measured: &GpuTimes) -> Study 
     )
 }
 
-/// Figure 3.
+/// Figure 3: the latencies of an LSTM before GRNN.
 pub fn libraries(model: &PerformanceModel, measured: &GpuTimes) -> Study {
     let mut all = vec![full_series(TRADITIONAL, |place| {
         model.traditional(size(RecurrentCell::Lstm, place))
@@ -228,7 +228,7 @@ fn data_sheet(measured: &GpuTimes) -> Option<(&'static str, Roofline)> {
 fn share_of_peak(place: usize, ms: f64, peak: f64) -> f64 {
     let size = size(RecurrentCell::Lstm, place);
     let [hidden, batch, steps] = [size.hidden, size.batch, size.steps].map(f64::from);
-    // Four gates' products with input and state.
+    // The operations are the products of four gates with the input and the state.
     100.0 * (2.0 * 8.0 * hidden * hidden * batch * steps) / (ms * 1e6 * peak)
 }
 

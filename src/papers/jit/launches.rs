@@ -88,7 +88,7 @@ pub struct JitLaunches {
     pub kernels: KernelCounts,
 }
 
-/// The paper's numbers of kernel launches, without and with batching. The second is "about".
+/// The paper's numbers of kernel launches, without and with batching. The paper states the second one with "about".
 pub fn paper_kernels() -> [u64; 2] {
     [paper_count("jit-kernel-none"), paper_count("jit-kernel")]
 }

@@ -27,7 +27,7 @@ struct BatchCost {
 }
 
 impl BatchCost {
-    /// The whole time, without the way of a task to the worker's thread, which takes longer where the machine has other
+    /// The whole time, without the way of a task to the worker's thread, which takes longer when the machine has other
     /// work.
     fn milliseconds(&self) -> f64 {
         self.analysis + self.execution

@@ -1,4 +1,4 @@
-//! TreeSamples, and the order in which they are batched.
+//! Samples of trees, and the order in which they are batched.
 
 use std::collections::BTreeSet;
 use std::io::Read;

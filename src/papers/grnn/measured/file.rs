@@ -9,7 +9,7 @@ use crate::base::files::write_typed;
 use crate::core::cost::grnn::{Mapping, RecurrentCell};
 use crate::lab::results::read::{CsvFile, CsvRow};
 
-/// Columns that `grnn rank --out` also has have the same names.
+/// The columns of a file. A column that `grnn rank --out` also writes has the same name there.
 const COLUMNS: &str = "gpu,multiprocessors,way,cell,hidden,batch,steps,launches,ms,kernel,tile_width,tile_height,\
     work_groups,group_size,rank,valid,cost,constants,chosen";
 /// The first of the columns that only mappings have, and their number.
@@ -221,7 +221,7 @@ fn parse_number(row: CsvRow<'_>, column: &str) -> Result<f64> {
         .ok_or_else(|| row.error(column, "is empty; a number is needed"))
 }
 
-/// Parses one of several values by their names.
+/// Parses the name of one of several values.
 fn parse_choice<T: Copy, N: Display>(
     row: CsvRow<'_>,
     column: &str,

@@ -112,8 +112,8 @@ pub struct SequenceTime {
 }
 
 impl SequenceTime {
-    /// Whether it repeats an old time, or is of a mapping that was ranked with other constants. Ranks with different
-    /// constants can't be compared.
+    /// Whether this time repeats an old one, or the old one's mapping was ranked with other constants. Ranks with
+    /// different constants can't be compared.
     fn replaces(&self, old: &SequenceTime) -> bool {
         let has_other_ranking = match (&self.mapped, &old.mapped) {
             (Some(new), Some(past)) => {
@@ -124,7 +124,7 @@ impl SequenceTime {
         self.repeats(old) || self.is_alike(old) && has_other_ranking
     }
 
-    /// Whether it is of the same way, size and mapping.
+    /// Whether both times are of the same way, size and mapping.
     fn repeats(&self, old: &SequenceTime) -> bool {
         let has_same_mapping = match (&self.mapped, &old.mapped) {
             (Some(new), Some(past)) => {
@@ -158,9 +158,9 @@ pub enum RnnSystem {
     Persistent,
     /// An unknown number of kernels.
     Uncounted,
-    /// RooflineKernels in a CUDA graph.
+    /// Kernels of cuDNN in a CUDA graph.
     Graph,
-    /// RooflineKernels in float16.
+    /// Kernels of cuDNN in float16.
     Half,
 }
 
@@ -207,7 +207,7 @@ impl RnnSystem {
 pub struct Regret {
     /// The time of the mapping of rank 1.
     pub first: f64,
-    /// The best time of the first [`FIRST`].
+    /// The best time of the first [`FIRST`] mappings.
     pub best_of_first: f64,
     pub median: f64,
     pub slowest: f64,
