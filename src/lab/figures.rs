@@ -1,4 +1,4 @@
-//! The figures that a scenario asks for, of the results of its run.
+//! The figures that a scenario asks for, drawn from the results of its run.
 
 use std::path::Path;
 

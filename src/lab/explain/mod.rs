@@ -62,8 +62,8 @@ pub struct FormedTask {
 }
 
 impl FormedTask {
-    /// The cells including padding, or the tokens of a language model. Operators have no padding and count as the cells that
-    /// they belong to.
+    /// The cells including padding, or the tokens of a language model. Operators have no padding and count as the cells
+    /// that they belong to.
     pub fn cells(&self) -> u64 {
         if self.operators {
             self.useful_cells
@@ -94,8 +94,8 @@ pub struct RepeatedRun {
 }
 
 impl RepeatedRun {
-    /// Repeats a run. Fails if a real run has no recording, if the results differ from the logs, or if the subject does not
-    /// exist.
+    /// Repeats a run. Fails if a real run has no recording, if the results differ from the logs, or if the subject does
+    /// not exist.
     pub fn run(
         results: &Results,
         point: &RecordedPoint,

@@ -1,4 +1,4 @@
-//! The explanation of a request: its tasks, the requests that ran with it, its waiting times and its padding.
+//! What happened to a request: its tasks, the requests that ran with it, its waiting times and its padding.
 
 use std::collections::BTreeSet;
 use std::iter::{once, repeat_n};
@@ -108,7 +108,7 @@ impl<'a> RequestExplanation<'a> {
         ))
     }
 
-    /// The times before the first task, in tasks, and between tasks.
+    /// The request's time before the first task, in tasks, and between tasks.
     fn parts(&self) -> [Nanos; 3] {
         let mut by_start: Vec<&TaskRow> = self.stops.iter().map(|stop| stop.row).collect();
         by_start.sort_by_key(|row| row.start);

@@ -17,7 +17,7 @@ pub fn name_of(variant: &impl ValueEnum) -> String {
         .to_string()
 }
 
-/// The comment of a variant, or an empty text without one.
+/// The description of a variant, or an empty text without one.
 pub fn about(variant: &impl ValueEnum) -> String {
     let value = variant.to_possible_value();
     value
@@ -165,8 +165,8 @@ pub fn to_object<'a, 'c: 'a, T: 'c>(
     entries.collect::<Map<_, _>>().into()
 }
 
-/// Each line defines a metric: the variant, the column's name, its unit, its heading in a terminal's table (empty if it is
-/// not shown there), and its value in a summary.
+/// Each line defines a metric: the variant, the column's name, its unit, its heading in a terminal's table (empty if it
+/// is not shown there), and its value in a summary.
 macro_rules! metrics {
     ($($metric:ident $name:literal $unit:ident $heading:tt $of:expr;)*) => {
         /// A metric of a run. Its name is its column in `summary.csv` and its key in JSON.

@@ -73,7 +73,8 @@ logs! {
     /// A call of the policy. With the requests, these determine a policy's decisions.
     RoundLine in "rounds.csv" {
         now_ns: Nanos,
-        /// The tasks that completed since the call before, in the order in which the policy learned of them, joined by `;`.
+        /// The tasks that completed since the call before, in the order in which the policy learned of them, joined by
+        /// `;`.
         completed: String,
         /// The number of requests that arrived since the call before.
         arrived: u32,
@@ -93,7 +94,8 @@ logs! {
         tasks: u64,
     }
 
-    /// The amount by which a policy exceeds the scenario's first, with the 95 % confidence interval of paired differences.
+    /// The amount by which a policy exceeds the scenario's first, with the 95 % confidence interval of paired
+    /// differences.
     DifferenceLine in "differences.csv" {
         policy: String,
         against: String,

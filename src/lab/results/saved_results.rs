@@ -66,7 +66,7 @@ impl SavedResults {
             classes,
             swept: Vec::new(),
         };
-        // A summary without settings has no swept keys. Each swept key concerns a policy of the first scenario.
+        // A summary without settings has no swept keys. Every swept key is listed with a policy of the first scenario.
         let settings = saved.settings().unwrap_or_default();
         let policies = settings
             .pointer("/scenario/policy")
@@ -101,7 +101,7 @@ impl SavedResults {
         Ok(swept)
     }
 
-    /// The name of the folder of a row's point.
+    /// The name of the folder that holds a row's point.
     pub fn place(&self, row: CsvRow<'_>) -> Result<String> {
         Ok(sweep_keys::point_folder(row.point()?, &self.swept_of(row)?))
     }
@@ -145,8 +145,8 @@ impl SavedResults {
     }
 }
 
-/// The path of a file in a results folder. Fails if it or a folder in between is a link, which could point to any file in a
-/// folder from elsewhere.
+/// The path of a file in a results folder. Fails if it or a folder in between is a link, because a link in a folder
+/// from elsewhere could point to any file.
 pub fn within(folder: &Path, parts: &[&str]) -> Result<PathBuf> {
     let mut path = folder.to_path_buf();
     for part in parts {
@@ -167,7 +167,7 @@ pub fn read_json(path: &Path) -> Result<Value> {
         .map_err(|cause| Error::at(path, format_args!("is not JSON: {cause}")))
 }
 
-/// The end of an error for a user who named a folder without results, perhaps the parent of results.
+/// The end of the error message about a folder without results, which may be the parent of results folders.
 fn scenarios_below(path: &Path) -> String {
     let entries = fs::read_dir(path)
         .into_iter()
@@ -257,14 +257,15 @@ impl<'a> CsvRow<'a> {
             .is_some_and(|requests| requests > 0.0))
     }
 
-    /// The requests that the metrics leave out.
+    /// The number of requests in the warm-up, which the metrics leave out.
     pub fn warmup(&self) -> Result<u64> {
         Ok(self
             .metric_if_known(Metric::Warmup)?
             .map_or(0, |requests| requests.round() as u64))
     }
 
-    /// Whether the system did not keep up. Without the column, it did not if it served less than 95 % of the offered rate.
+    /// Whether the system did not keep up. Without the column, it did not if it served less than 95 % of the offered
+    /// rate.
     pub fn saturated(&self) -> Result<bool> {
         match self.text("saturated") {
             Ok("true") => Ok(true),

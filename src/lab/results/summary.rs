@@ -97,12 +97,13 @@ impl SummaryRow {
         self.runs.iter().any(|run| run.tokens.is_some())
     }
 
-    /// The objective of goodput.
+    /// The latency objective for goodput.
     pub fn slo(&self) -> Option<Nanos> {
         self.runs.first().and_then(|run| run.slo)
     }
 
-    /// A row for each class of requests, in the order of the scenario's classes, or of their first requests in the trace.
+    /// A row for each class of requests, in the order of the scenario's classes, or of their first requests in the
+    /// trace.
     pub fn classes(&self) -> Vec<SummaryRow> {
         let Some(first) = self.runs.first() else {
             return Vec::new();
@@ -168,9 +169,9 @@ fn half_width(&metric: &Metric) -> Column<'static, SummaryRow> {
     })
 }
 
-/// The columns of `summary.csv`, or those of `classes.csv`, which lack the metrics that need tasks or workers. There are
-/// columns about the load generator if a row ran on a real clock, and half-widths if a row has several replications. Swept
-/// keys come last.
+/// The columns of `summary.csv`, or those of `classes.csv`, which lack the metrics that need tasks or workers. There
+/// are columns about the load generator if a row ran on a real clock, and half-widths if a row has several
+/// replications. Swept keys come last.
 pub fn columns(rows: &[SummaryRow], of_classes: bool) -> Vec<Column<'static, SummaryRow>> {
     use Metric::{ComputeP90, Max, MeanBatch, Padding, QueueP90, Utilization};
     let others = [MeanBatch, Padding, Utilization, Max, QueueP90, ComputeP90];

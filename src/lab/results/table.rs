@@ -9,7 +9,8 @@ use crate::base::units::Nanos;
 use crate::core::summary::Summary;
 use crate::core::summary::stats::Quantile;
 
-/// Notes below the table. The first character marks the figure: the throughput for `*`, `?` and `+`, the load for `!`.
+/// The notes below the table. The first character of a note marks the figure: the throughput for `*`, `?` and `+`, the
+/// load for `!`.
 const SATURATED: &str =
     "* saturated: more arrived than could be served; latencies grow with the run";
 const UNKNOWN: &str = "? the run is too short to tell whether it is saturated";
@@ -20,22 +21,22 @@ const REPLICATED: &str = "± half the width of the 95 % confidence interval over
 /// The ratio of throughput to offered rate above which a note is shown; a smaller one is due to random arrivals.
 const CLEARLY_ABOVE: f64 = 1.005;
 
-/// The columns that are left out first if the table is wider than the terminal.
+/// The columns to leave out if the table is wider than the terminal, the first one first.
 const LESS: [&str; 6] = ["queue p99", "p90", "pad", "busy", "batch", "goodput"];
 
 /// The width of a name in characters; longer names are cut.
 const NAME_WIDTH: usize = 20;
 
-/// The results as text. A quantile with too few samples shows the number that it needs (`n<1000`), a missing figure `-`,
-/// and a saturated or invalid row has a mark. Replicated figures show 95 % half-widths as a share of the metric, except the
-/// last three, which hardly vary. A second table has the classes, if there are any.
+/// The results as text. A quantile with too few samples shows the number that it needs (`n<1000`), a missing figure
+/// `-`, and a saturated or invalid row has a mark. Replicated figures show 95 % half-widths as a share of the metric,
+/// except the last three, which hardly vary. A second table has the classes, if there are any.
 pub fn table(rows: &[SummaryRow], width: Option<usize>) -> String {
     let classes = ResultTable::of_classes(rows)
         .map_or(String::new(), |table| format!("\n{}", fit(table, width)));
     fit(ResultTable::new(rows), width) + &classes
 }
 
-/// The text of a table that fits a terminal of this width.
+/// The text of a table, without columns that do not fit a terminal of this width.
 fn fit(table: ResultTable, width: Option<usize>) -> String {
     let ResultTable {
         headings,

@@ -23,7 +23,7 @@ use crate::core::workload::model::CellType;
 const WORKERS: u32 = 1;
 const REQUESTS: u32 = 2;
 
-/// Draws tasks and arrows if the record has kept tasks and first tasks.
+/// Writes the timeline of a run. It has tasks and arrows only if the record has kept tasks and first tasks.
 pub fn write_timeline(path: &Path, record: &FullRecord, cells: &[CellType]) -> Result<()> {
     write_whole(path, |out| {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
@@ -47,7 +47,7 @@ pub fn write_timeline(path: &Path, record: &FullRecord, cells: &[CellType]) -> R
 struct Timeline<'a> {
     record: &'a FullRecord,
     cells: &'a [CellType],
-    /// The streams that ran tasks, in order. A worker without tasks has its first stream.
+    /// The streams that ran tasks, in order. A worker without tasks is listed with its first stream.
     tracks: Vec<(WorkerId, StreamId)>,
     stays: Vec<Stay>,
 }
@@ -81,8 +81,8 @@ struct Stay {
     outcome: &'static str,
 }
 
-/// The requests in the order of arrival, each on the first free row. There are as many rows as requests in the system at
-/// the peak.
+/// The requests in the order of arrival, each on the first free row. There are as many rows as requests in the system
+/// at the peak.
 fn stays(record: &FullRecord) -> Vec<Stay> {
     let departures = record.departures();
     let mut stays: Vec<Stay> = (0..record.arrival.len())
@@ -273,8 +273,8 @@ impl Events<'_> {
         )
     }
 
-    /// Names a process or thread: `what` is `process` or `thread`, `which` has its fields, and `place` is its place among the
-    /// others.
+    /// Names a process or thread: `what` is `process` or `thread`, `which` has its fields, and `place` is its place
+    /// among the others.
     fn name(
         &mut self,
         what: &str,
@@ -337,7 +337,7 @@ mod tests {
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// Each is a task of its own, on the first free stream of three, or never runs.
+    /// A run in which each request is a task of its own, on the first free of three streams, or never runs.
     fn run(requests: &[(u64, u64)]) -> FullRecord {
         let mut run = FullRecord::new(
             requests.len(),
@@ -391,7 +391,8 @@ mod tests {
         (value.as_f64().unwrap() * 1000.0).round() as u64
     }
 
-    /// Rules of viewers: slices of a track do not overlap, arrows have both ends in a slice, tracks have names.
+    /// Checks the rules of viewers: slices of a track do not overlap, arrows have both ends in a slice, tracks have
+    /// names.
     fn check(text: &str) {
         let trace: Value = serde_json::from_str(text).unwrap();
         let mut tracks: BTreeMap<(u64, u64), Vec<(u64, u64)>> = BTreeMap::new();

@@ -136,7 +136,7 @@ pub fn write_rounds(path: &Path, execution: &Execution) -> Result<()> {
     write_whole(path, |out| write_lines(out, RoundLine::COLUMNS, lines))
 }
 
-/// Writes `failures.csv`, or the rejections with a reason in the same form.
+/// Writes `failures.csv`, or a file of rejections with their reasons in the same form.
 pub fn write_failures(path: &Path, failures: &[ReasonedDeparture]) -> Result<()> {
     let lines = failures.iter().map(|(id, at, why)| FailureLine {
         id: *id,
@@ -173,8 +173,8 @@ const COMPARED: [Metric; 7] = [
     Metric::QueueP99,
 ];
 
-/// Writes `differences.csv`: the comparison of every other policy with the scenario's first at each point. Writes no file
-/// without replications or a second policy.
+/// Writes `differences.csv`: the comparison of every other policy with the scenario's first at each point. Writes no
+/// file without replications or a second policy.
 pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     let mut lines = Vec::new();
     let mut pairs = 0;

@@ -1,4 +1,4 @@
-//! Bounds that no policy can exceed, of the requests of a scenario on a simulated target.
+//! Bounds that no policy can exceed, for the requests of a scenario on a simulated target.
 
 use super::inputs::RunInputs;
 use super::target::Target;
@@ -12,7 +12,7 @@ use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::trace::Requests;
 use crate::lab::scenario::ArrivalSpec;
 
-/// The closed form is shown although larger batches may not lie on a line.
+/// The largest batch whose time has to lie on a line. The closed form is shown even if larger batches deviate from it.
 const LARGEST_ON_LINE: u32 = 64;
 
 impl Target {

@@ -25,13 +25,12 @@ pub trait Executor: fmt::Debug + Sync {
     /// One line for `--help`.
     fn about(&self) -> &'static str;
 
-    /// What it can do, and how its times are to be read.
+    /// What the executor can do, and what its times mean.
     fn abilities(&self) -> Abilities {
         Abilities::default()
     }
 
-    /// Refuses a model or a precision that it does not support, before weights are drawn; the error names what is
-    /// supported.
+    /// Refuses an unsupported model or precision before weights are drawn. The error names what is supported.
     fn check(&self, _: &Model, _: Precision) -> Result<()> {
         Ok(())
     }
@@ -53,17 +52,17 @@ pub trait Executor: fmt::Debug + Sync {
 /// What distinguishes executors. The default suits workers that are threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// It has GRNN's persistent kernels for lstm and gru.
+    /// Whether the executor has GRNN's persistent kernels for lstm and gru.
     pub persistent_kernels: bool,
-    /// It reports the time of each step inside a task of whole requests.
+    /// Whether it reports the time of each step inside a task of whole requests.
     pub logs_steps: bool,
-    /// It keeps only the results of requests chosen before the run.
+    /// Whether it keeps only the results of requests that were chosen before the run.
     pub keeps_chosen_only: bool,
-    /// It also runs cells operator by operator, for policies that batch below them.
+    /// Whether it also runs cells operator by operator, for policies that batch operators.
     pub runs_operators: bool,
-    /// Task times are those at which the host observed them.
+    /// Whether the times of tasks are those at which the host observed them.
     pub host_observed_times: bool,
-    /// The streams of a worker share one device. On the CPU each has a thread.
+    /// Whether the streams of a worker share one device. On the CPU, each stream has a thread.
     pub shares_streams: bool,
 }
 
@@ -84,7 +83,7 @@ impl WorkerSettings {
         }
     }
 
-    /// Adds a setting that only some executors know. They find it by its type.
+    /// Adds a setting that only some executors know. An executor finds it by its type.
     #[must_use]
     pub fn with<T: Any + Send + Sync>(mut self, setting: T) -> WorkerSettings {
         self.extensions.push(Arc::new(setting));
@@ -146,7 +145,7 @@ pub trait Loaded: Send {
     ) -> Result<Box<dyn Backend + '_>>;
 }
 
-/// Where the times of steps go, if they are wanted.
+/// The channel to which the times of steps are sent, or `None` if they are not wanted.
 pub type StepLog = Option<Sender<StepTime>>;
 
 /// A simulated device, as `sim --backend` names it.
@@ -157,7 +156,7 @@ pub trait Simulator: fmt::Debug + Sync {
     /// One line for `--help`.
     fn about(&self) -> &'static str;
 
-    /// Idle workers at time 0, for one run.
+    /// Starts one run, with idle workers at time 0.
     fn start(&self, simulation: Simulation) -> Box<dyn Backend>;
 }
 
@@ -166,16 +165,18 @@ pub struct Simulation {
     pub workers: usize,
     pub streams: u16,
     pub costs: TaskTimes,
-    /// A random sequence of this replication, for this device only.
+    /// The random sequence of this replication that only the device uses.
     pub random: RandomSequence,
 }
 
 /// The simulator or the executor that a command has chosen, as `--backend` names it.
 #[derive(Clone, Copy, Debug)]
 pub enum SelectedBackend {
-    /// Runs are independent, so they are spread over threads, and each replication draws its own workload.
+    /// A simulator. Its runs are independent, so they are spread over threads, and each replication draws its own
+    /// workload.
     Simulated(&'static dyn Simulator),
-    /// Runs one after the other, since they would disturb each other. All repeats have the same requests and arrivals.
+    /// An executor. Its runs go one after the other, since they would disturb each other. All repeats have the same
+    /// requests and arrivals.
     Real(&'static dyn Executor, Verify),
 }
 
@@ -201,7 +202,7 @@ impl SelectedBackend {
         }
     }
 
-    /// Whether it computes, on a real clock.
+    /// Whether the backend computes, on a real clock.
     pub fn is_real(self) -> bool {
         matches!(self, SelectedBackend::Real(..))
     }

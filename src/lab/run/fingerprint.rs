@@ -1,4 +1,4 @@
-//! What decides the results of a run, as a hash.
+//! Fingerprints: hashes of everything that determines the results of a run.
 
 use std::mem;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::lab::scenario::{
 };
 
 /// For each policy, a hash of everything that determines its results. Other policies and the list of loads are left
-/// out, so that either can grow when a sweep is resumed; so are costs in real runs.
+/// out, so that either can grow when a sweep is resumed. Costs are left out in real runs.
 pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<String>> {
     let mut common = scenario.clone();
     let mut policies = mem::take(&mut common.policies);

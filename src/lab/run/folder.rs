@@ -34,7 +34,7 @@ use crate::lab::scenario::{PolicyEntry, Scenario, figure_files};
 /// The format of `run.json` and of marks. It changes when the meaning of these files does.
 const FORMAT: u64 = 1;
 
-/// The files of a run beside the folders of its policies.
+/// The files of a run, next to the folders of its policies.
 const RUN_FILES: [&str; 12] = [
     "summary.csv",
     "differences.csv",
@@ -44,7 +44,7 @@ const RUN_FILES: [&str; 12] = [
     "lengths.csv",
     "bounds.json",
     "report.html",
-    // FileSizes of searches, whose settings may have been others.
+    // The files of searches, which may have had other settings.
     "knee.csv",
     "knee.json",
     "workers.csv",
@@ -74,14 +74,14 @@ pub(super) const BATCHES: NumberedName = ("batches", ".csv");
 pub struct Folder {
     pub path: PathBuf,
     pub(super) policies: Vec<PolicyEntry>,
-    /// The description of what the runs execute on.
+    /// What the runs execute on, in words.
     device: String,
-    /// What decides the results of each policy, as hashes.
+    /// For each policy, a hash of everything that determines its results.
     fingerprints: Vec<String>,
 }
 
-/// The file that says that a point or a search is finished, with its summary or its rounds. It counts only while all
-/// files that it lists exist.
+/// The mark of a finished point or search, with its summary or its rounds. It counts only while all files that it lists
+/// exist.
 #[derive(Serialize, Deserialize)]
 struct FinishedMark<T> {
     fingerprint: String,
@@ -91,7 +91,7 @@ struct FinishedMark<T> {
     found: BTreeMap<String, T>,
 }
 
-/// The names of files, with their sizes in bytes.
+/// The sizes of files in bytes, by name.
 pub(super) type FileSizes = BTreeMap<String, u64>;
 
 impl Folder {
@@ -115,7 +115,7 @@ impl Folder {
         Ok(folders)
     }
 
-    /// The same folder with the fingerprints of a search. `settings` is hashed into them.
+    /// The same folder for a search, whose `settings` are hashed into the fingerprints.
     pub(crate) fn for_search(self, settings: &str) -> Folder {
         let fingerprints = self
             .fingerprints
@@ -159,7 +159,7 @@ impl Folder {
             .zip(&self.fingerprints)
     }
 
-    /// Writes `run.json`, or the same of a search, unless the file already says the same.
+    /// Writes `run.json`, or the corresponding file of a search, unless the file already says the same.
     pub(crate) fn write_settings<S: Borrow<Scenario>>(
         folders: &[Folder],
         scenarios: &[S],
@@ -272,7 +272,7 @@ impl Folder {
             .join(sweep_keys::point_folder(load, &entry.swept))
     }
 
-    /// Where the files of a run are written, until [`Folder::publish`] moves them.
+    /// Creates a folder where the files of a run are written, until [`Folder::publish`] moves them.
     pub(super) fn stage(&self) -> Result<TempDir> {
         let within = self.path.join(PARTIAL);
         tempfile::tempdir_in(&within).map_err(|cause| Error::unwritable(&within, &cause))
@@ -282,7 +282,7 @@ impl Folder {
     pub(super) fn publish(&self, run: &Run, stage: &TempDir) -> Result<FileSizes> {
         let point = self.point(run);
         for stale in [POINT, INTERRUPTED, FAILURES, REJECTIONS] {
-            // Usually there is none.
+            // An error is usual here, because there is no stale file.
             let _ = fs::remove_file(point.join(numbered(run.replication, stale)));
         }
         move_files(stage.path(), &point).map_err(|cause| Error::unwritable(&point, &cause))
@@ -304,7 +304,7 @@ impl Folder {
                 folder.read_mark(&folder.point(run).join(mark), run.policy)
             })
             .collect();
-        // Collected in order, so that the first error is reported.
+        // The results are collected in order, so that the first error is reported.
         read.into_iter().collect()
     }
 
@@ -349,8 +349,8 @@ impl Folder {
         )
     }
 
-    /// Writes the summary of a finished run, or of an interrupted one: that is a separate file, so that the two are not
-    /// mistaken for each other.
+    /// Writes the summary of a finished or an interrupted run. They have different file names, so that neither is
+    /// mistaken for the other.
     pub(super) fn write_point(
         &self,
         run: &Run,

@@ -43,9 +43,9 @@ pub struct RunInputs<'s> {
     origin: Origin,
     /// The length of the longest request of the trace, or of the longest that can be drawn.
     longest: u32,
-    /// Shared by the runs of a replication.
+    /// The requests of each replication, which its runs share.
     shared: Mutex<Vec<Weak<Requests>>>,
-    /// Ends the drawing of requests when it is set.
+    /// A flag that ends the drawing of requests when it is set.
     stop: &'s AtomicBool,
 }
 
@@ -64,10 +64,10 @@ enum Origin {
     },
 }
 
-/// The bytes of a request in memory, with its record in one run: measured with chains; trees need more.
+/// The bytes that a request and its record in one run take in memory, measured with chains. Trees need more.
 const REQUEST: u128 = 100;
 
-/// The number of requests that represent all, where a run forgets its requests.
+/// The number of requests that represent all requests of a run that forgets them.
 const SAMPLE: u32 = 100_000;
 
 /// The number of requests in the log of a run that forgets its requests.
@@ -134,7 +134,7 @@ impl<'s> RunInputs<'s> {
         Ok(inputs)
     }
 
-    /// No more requests are drawn once `stop` is set.
+    /// The same inputs, which draw no more requests once `stop` is set.
     pub fn until(self, stop: &'s AtomicBool) -> RunInputs<'s> {
         RunInputs { stop, ..self }
     }
@@ -175,8 +175,8 @@ impl<'s> RunInputs<'s> {
         Ok(requests)
     }
 
-    /// The requests that represent all in checks and bounds: those of the first replication, or the first of them if they
-    /// are drawn as they arrive.
+    /// The requests that represent all requests in checks and bounds. They are those of the first replication, or only
+    /// its first ones if they are drawn as they arrive.
     pub fn sample(&self) -> Result<Arc<Requests>> {
         match (
             self.scenario.workload.load.drawn(),
@@ -297,7 +297,7 @@ impl<'s> RunInputs<'s> {
         })
     }
 
-    /// How a run is recorded that forgets its requests, or `None` if it keeps them.
+    /// The options of the record of a run that forgets its requests, or `None` if the run keeps them.
     pub fn compact_options(&self, load: LoadPoint) -> Option<CompactOptions> {
         let Load::Drawn {
             requests: count, ..
@@ -323,7 +323,8 @@ impl<'s> RunInputs<'s> {
         })
     }
 
-    /// `checked`: fails if requests arrive too late, for which all times are drawn at once.
+    /// The source of a run's requests. If `checked`, all times are drawn at once, and requests that arrive too late are
+    /// an error.
     fn source<'a>(
         &'a self,
         run: &Run,
@@ -503,7 +504,7 @@ impl Origin {
                         PathBuf::from(path)
                     });
                     let dataset = opened.within(key).within(&file)?;
-                    // Draws nothing, but fails if no shape is short enough.
+                    // This call draws nothing, but fails if no shape is short enough.
                     let none = dataset.sample(
                         0,
                         *max_length,

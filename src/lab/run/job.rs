@@ -16,7 +16,7 @@ pub struct Run {
 pub(super) struct SweepRun {
     pub variant: usize,
     pub run: Run,
-    /// The position of its row in the summary.
+    /// The position of the run's row in the summary.
     pub row: usize,
 }
 

@@ -7,11 +7,12 @@ use super::shard::Shard;
 use crate::base::error::{Error, Result};
 use crate::base::files::PARTIAL;
 
-/// Held until it is dropped, or until the process ends, however it does. While it is held, unfinished files have a folder.
+/// A lock on a folder, which is held until it is dropped or the process ends. While it is held, unfinished files have a
+/// folder of their own.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
-    /// Whether the file system has locks, so that no other process writes to the folder against the rules.
+    /// Whether the file system has locks, so that no other process can write to the folder.
     pub held: bool,
     partial: PathBuf,
 }
@@ -20,15 +21,15 @@ pub struct Lock {
 const SHARDS: &str = "shards-";
 
 impl Lock {
-    /// Creates the folder if needed.
+    /// Locks a folder, which is created if needed.
     ///
     /// # Errors
-    /// The folder can't be written, or another process holds a lock that excludes this one.
+    /// Fails if the folder can't be written, or if another process holds a lock that excludes this one.
     pub fn take(folder: &Path, shard: Option<Shard>) -> Result<Lock> {
         let path = folder.join(".lock");
         let partial = folder.join(PARTIAL);
         fs::create_dir_all(folder).map_err(|cause| Error::unwritable(folder, &cause))?;
-        // Network file systems want a file that can be written.
+        // Network file systems lock only files that are open for writing.
         let file = File::options()
             .read(true)
             .write(true)
@@ -48,7 +49,7 @@ impl Lock {
             )));
         }
         if partial.is_symlink() {
-            // It would lead out of the results.
+            // The link would lead out of the results folder.
             let _ = fs::remove_file(&partial);
         }
         let made = fs::create_dir_all(&partial).and_then(|()| match shard {
@@ -63,10 +64,11 @@ impl Lock {
         })
     }
 
-    /// Removes what killed processes have left. All points must be finished, and the lock not be a shard's.
+    /// Removes the files that killed processes have left. All points must be finished, and the lock must not be a
+    /// shard's.
     pub fn complete(&self) {
         if self.held {
-            // What stays changes no result.
+            // Files that can't be removed change no result.
             let _ = fs::remove_dir_all(&self.partial);
         }
     }
@@ -75,12 +77,12 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.partial); // Only if it is empty.
-        // Closing the file frees it too, but a child that was started meanwhile may have it open.
+        // Closing the file would also free the lock, unless a child process that was started meanwhile has it open.
         let _ = self.file.unlock();
     }
 }
 
-/// Into how many shards an incomplete run was divided: each number that was tried, in any order.
+/// The numbers of shards into which an incomplete run was divided: each number that was tried, in any order.
 pub fn shards(folder: &Path) -> impl Iterator<Item = u32> {
     let files = fs::read_dir(folder.join(PARTIAL))
         .into_iter()

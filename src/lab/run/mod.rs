@@ -1,8 +1,8 @@
 //! Runs of a scenario: the points and their files.
 //!
 //! A point is one policy under one load. Each replication is a separate run, which draws its workload from the seed and
-//! writes a summary and logs. Simulated runs are spread over threads; real runs go one after the other. A run is a line of
-//! calls: [`Sweep::run`], `Point::run`, [`Target::execute`](target::Target::execute), and the engine.
+//! writes a summary and logs. Simulated runs are spread over threads; real runs go one after the other. A run is a
+//! chain of calls: [`Sweep::run`], `Point::run`, [`Target::execute`](target::Target::execute), and the engine.
 
 pub mod bounds;
 pub mod executor;

@@ -1,4 +1,4 @@
-//! The run of one point, which is summarised and written.
+//! The run of one point, its summary and its files.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -81,7 +81,7 @@ impl LoggedRecord for CompactRecord {
 const FAILURES_SHOWN: usize = 3;
 
 impl Point<'_> {
-    /// Executes the run and writes its files. The summary is written last: where it exists, the run is finished.
+    /// Executes the run and writes its files. The summary is written last, so that a run with a summary is finished.
     pub fn run(&self) -> Result<PointResult> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
@@ -127,7 +127,8 @@ impl Point<'_> {
         })
     }
 
-    /// Whether its logs are written. Other replications differ only in random sequences or noise.
+    /// Whether the logs are written, which only the first replication has. Others differ only in random sequences or
+    /// noise.
     fn is_logged(&self) -> bool {
         self.run.replication == 0
     }
@@ -146,7 +147,7 @@ impl Point<'_> {
         if self.is_logged() {
             self.write_logs(folder, record, warmup)?;
         }
-        // Written for every run, so that the spread of batch sizes is known.
+        // This file is written for every run, so that the spread of batch sizes is known.
         let replication = self.run.replication;
         let batches = folder.join(numbered(replication, BATCHES));
         write::write_batches(&batches, record.execution(), &self.inputs.steps)?;

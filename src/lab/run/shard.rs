@@ -16,10 +16,10 @@ pub struct Shard {
     pub count: u32,
 }
 
-/// What a shard computes whole: a replication of a policy under a load, or of a search.
+/// A unit of work that one shard computes as a whole: a replication of a policy under a load, or of a search.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PlannedPoint {
-    /// Its number in a plan, from 1.
+    /// The number of the point in a plan, from 1.
     pub point: usize,
     pub scenario: String,
     pub policy: String,
@@ -28,7 +28,7 @@ pub struct PlannedPoint {
     pub swept: Vec<Swept>,
     /// The number of the replication, from 1.
     pub replication: u32,
-    /// The estimated cost: the requests of its run, or of the first run of its search.
+    /// The estimated cost: the number of requests of the point's run, or of its search's first run.
     pub cost: u64,
     pub finished: bool,
 }
@@ -60,7 +60,8 @@ impl PlannedPoint {
     }
 }
 
-/// The cost of a run, in requests. A line of a trace has about twenty bytes.
+/// The cost of a run, in requests. For a trace, it is estimated from the size of the file, at about twenty bytes a
+/// line.
 pub(super) fn cost(scenario: &Scenario) -> u64 {
     match &scenario.workload.load {
         Load::Drawn { requests, .. } => *requests,
@@ -70,8 +71,8 @@ pub(super) fn cost(scenario: &Scenario) -> u64 {
 }
 
 impl Shard {
-    /// Whether each of the points is its own. Neighbours, which share their requests, go to one shard, and the shards'
-    /// costs are about the same. Nothing but the list of points and the number of shards decides.
+    /// Whether each of the points belongs to this shard. Neighbours, which share their requests, mostly go to one
+    /// shard, and the shards' costs are about the same. Only the list of points and the number of shards decide.
     pub fn own(self, points: &[PlannedPoint]) -> Vec<bool> {
         shards(points, self.count)
             .map(|shard| shard == self.index)

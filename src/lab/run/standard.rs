@@ -35,8 +35,8 @@ const CUDA_VALIDATION_SET: [&str; 3] = [
     "scenarios/validate/gpu/trees.toml",
 ];
 
-/// Without AVX-512, the CPU's product kernel takes six rows at a time, so times climb in stairs. Both sides of each stair
-/// are measured up to 64; above, a stair is a few percent.
+/// Without AVX-512, the CPU's product kernel takes six rows at a time, so times climb in stairs. Both sides of each
+/// stair are measured up to 64; above, a stair is a few percent.
 pub(super) const BATCHES: [u32; 53] = [
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27,
     30, 31, 33, 36, 37, 39, 42, 43, 48, 49, 54, 55, 60, 61, 64, 80, 96, 112, 128, 160, 192, 224,

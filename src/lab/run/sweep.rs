@@ -34,7 +34,7 @@ pub struct RunOptions {
     pub replications: u32,
     /// Whether points that an earlier run has finished are kept.
     pub resume: bool,
-    /// The shard to run, and whether each of [`points`] is its own. What other shards write is left alone.
+    /// The shard to run, and whether each of [`points`] belongs to it. The files of other shards are left alone.
     pub shard: Option<(Shard, Vec<bool>)>,
 }
 
@@ -88,14 +88,14 @@ struct Variant<'s> {
 struct Opened {
     /// The folder as each variant sees it.
     folders: Vec<Folder>,
-    /// The results of runs that were finished before.
+    /// The result of each run; `None` if it was not finished before.
     finished: Vec<Option<Summary>>,
     lock: Lock,
 }
 
 impl<'s> Sweep<'s> {
-    /// Reads the inputs and prepares the targets. When `stop` is set, finished runs are kept, and the logs of a current
-    /// real run. Scenarios of a real run must be [complete].
+    /// Reads the inputs and prepares the targets. When `stop` is set, finished runs and the logs of the current real
+    /// run are kept. Scenarios of a real run must be [complete].
     pub fn prepare(
         scenarios: &'s [Scenario],
         options: &'s RunOptions,
@@ -147,7 +147,7 @@ impl<'s> Sweep<'s> {
                 }
                 Err(Error::Interrupted) => None,
                 Err(error) => {
-                    // The others would probably fail in the same way, on a full disk for example.
+                    // Other runs would probably fail in the same way, for example because the disk is full.
                     self.stop.store(true, Ordering::Relaxed);
                     first_error
                         .lock()
@@ -174,7 +174,7 @@ impl<'s> Sweep<'s> {
         let mut rows = Vec::new();
         if self.options.shard.is_none() {
             rows = self.summary_rows(&results);
-            // A target that is lost may have served requests before.
+            // A lost target may have finished some runs before, so their results are still written.
             if !rows.is_empty() || first_error.is_none() {
                 write_summaries(&folder, &rows, &results, clock.elapsed())?;
             }
@@ -230,7 +230,7 @@ impl<'s> Sweep<'s> {
             ("run.json", options.backend, options.replications),
         )?;
         if shard.is_none() {
-            // It would lack the runs that are now added.
+            // An old summary would lack the runs that are now added.
             let _ = std::fs::remove_file(folder.summary());
             self.write_inputs(folder)?;
         }
@@ -344,7 +344,7 @@ fn write_summaries(
 /// The default bound of real runs, which hold the states of all requests in memory.
 const MAX_WAITING: u32 = 1_000_000;
 
-/// Sets the bound on waiting requests where a real run has none.
+/// Sets the default bound on waiting requests in scenarios of real runs that have none.
 pub fn complete(scenarios: &mut [Scenario], backend: SelectedBackend) {
     if backend.is_real() {
         for scenario in scenarios {
@@ -375,7 +375,7 @@ pub fn run_sweep(
     Sweep::prepare(&scenarios, options, stop)?.run(progress)
 }
 
-/// Lists the points of a simulated sweep; with `look`, also which of them are finished. Writes nothing.
+/// Lists the points of a simulated sweep and, with `look`, which ones are finished. Writes nothing.
 ///
 /// # Errors
 /// Fails if the folder was written with other settings.
@@ -408,9 +408,9 @@ pub fn points(
     Ok(points)
 }
 
-/// Lists the runs of all shards, or of one. Neighbours share their requests. Policies take turns under each load: in real
-/// runs together with the variants, so that slow drifts affect all; in simulated runs, so that every shard gets a mix of
-/// policies.
+/// Lists the runs of all shards, or of one. Neighbours share their requests. Policies take turns under each load: in
+/// real runs together with the variants, so that slow drifts affect all; in simulated runs, so that every shard gets a
+/// mix of policies.
 fn list_runs(scenarios: &[Scenario], options: &RunOptions) -> Vec<SweepRun> {
     let mut first = Vec::new();
     for (variant, scenario) in scenarios.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a scenario's runs execute on, and one run on it.
+//! The target on which a scenario's runs execute, and the execution of one run.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -29,7 +29,7 @@ use crate::devices::network::Network;
 use crate::devices::network::Spec;
 use crate::lab::scenario::{PolicyEntry, Record, Scenario, WorkloadSection, costs};
 
-/// What the tasks of a scenario run on.
+/// The workers, simulated or real, on which the tasks of a scenario run.
 pub enum Target {
     Simulated(SimulatedTarget),
     Real(RealTarget),
@@ -45,12 +45,12 @@ pub struct SimulatedTarget {
 /// An executor with the network loaded.
 pub struct RealTarget {
     executor: &'static dyn Executor,
-    /// One run at a time holds it.
+    /// The loaded network, which one run at a time holds.
     loaded: Mutex<Box<dyn Loaded>>,
     verify: Verify,
 }
 
-/// What a run leaves.
+/// The output of a run.
 pub struct RunOutput<R = FullRecord> {
     pub record: R,
     /// Whether the user stopped the run before its end.
@@ -97,7 +97,7 @@ impl Target {
         }
     }
 
-    /// Whether it computes, on a real clock.
+    /// Whether the target computes, on a real clock.
     pub fn is_real(&self) -> bool {
         matches!(self, Target::Real(_))
     }
@@ -386,7 +386,8 @@ impl RealTarget {
         }
     }
 
-    /// The finished requests whose results are compared. `kept` are those of an executor that keeps only chosen ones.
+    /// The finished requests whose results are compared. `kept` are those whose results the executor keeps, if it keeps
+    /// only chosen ones.
     fn requests_to_verify(
         &self,
         inputs: &RunInputs<'_>,
@@ -520,7 +521,7 @@ fn simulated_costs<'i>(inputs: &'i RunInputs<'_>, policy: usize) -> Result<&'i C
     })
 }
 
-/// A cell whose measured time depends on the size of its input needs costs for the largest input.
+/// Fails if a cell's measured time depends on the size of its input, and the costs do not cover the largest input.
 fn check_inputs(inputs: &RunInputs<'_>) -> Result<()> {
     let largest = inputs
         .sample()?
@@ -550,7 +551,7 @@ fn check_inputs(inputs: &RunInputs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Debug builds check the laws after every run of every test.
+/// A law that the record breaks, if any. Debug builds check the laws after every run of every test.
 fn broken_law(record: &FullRecord) -> Option<String> {
     let all_left = record.departures().iter().all(|(at, _)| *at != Nanos::MAX);
     let checks = [

@@ -25,7 +25,7 @@ pub type Answered = (RequestId, Option<Answer>);
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Verified {
     pub requests: usize,
-    /// `None` if all bits are equal.
+    /// The largest error, or `None` if all bits are equal.
     pub largest: Option<LargestError>,
 }
 
@@ -81,7 +81,7 @@ pub fn kept(network: &Network, requests: &Requests, mut all: Vec<RequestId>) -> 
     all
 }
 
-/// The error names the first wrong or missing result.
+/// Compares the answers with the results on the CPU. The error names the first wrong or missing result.
 pub fn compare(
     network: &Network,
     requests: &Requests,
@@ -110,7 +110,7 @@ pub fn compare(
             largest,
         })
     };
-    // Collected in order, so that the first error is reported.
+    // The results are collected in order, so that the first error is reported.
     let found: Vec<Result<Verified>> = answers.par_iter().map(one).collect();
     found.into_iter().sum()
 }
@@ -290,7 +290,7 @@ mod tests {
         let network = Network::new(&model, &spec).unwrap();
         let requests = Requests::unfold(vec![Shape::Fixed; 4].into(), &model).unwrap();
         let ids = |ids: &[u64]| ids.iter().copied().map(RequestId).collect::<Vec<_>>();
-        // Two have 2^28 numbers each.
+        // Two of the requests have 2^28 numbers each.
         assert_eq!(kept(&network, &requests, ids(&[0, 2, 3])), ids(&[0, 2]));
         assert_eq!(kept(&network, &requests, ids(&[3])), ids(&[3]));
         let (network, requests) = lstm();

@@ -68,7 +68,7 @@ pub enum Distribution {
 }
 
 impl ArrivalSpec {
-    /// An error begins with its key, unless a time can't be read.
+    /// Reads a process from its keys. An error begins with the key, unless a time can't be read.
     pub fn new(process: &str, keys: Map<String, Value>) -> Result<ArrivalSpec, String> {
         let tagged = Map::from_iter([(process.to_string(), keys.into())]);
         let read = ArrivalSpec::deserialize(Value::from(tagged));
@@ -105,7 +105,7 @@ impl ArrivalSpec {
         spec
     }
 
-    /// `None` for a closed loop and a trace.
+    /// The process that draws arrival times, or `None` for a closed loop and a trace.
     pub fn process(&self) -> Option<Process> {
         match *self {
             ArrivalSpec::Poisson { .. } => Some(Process::Poisson),
@@ -130,7 +130,7 @@ impl ArrivalSpec {
         }
     }
 
-    /// `None` for a process, which waits for no answers.
+    /// The time between an answer and the client's next request, or `None` without a closed loop.
     pub fn think(&self) -> Option<Think> {
         match *self {
             ArrivalSpec::Closed {
@@ -180,7 +180,7 @@ pub(super) fn owner(process: &str) -> Owner {
     }
 }
 
-/// At least one value, without duplicates, since each names a folder of results.
+/// Checks that there is at least one value and no duplicate, since each value names a folder of results.
 pub(super) fn set<T: PartialEq + std::fmt::Display>(
     key: &str,
     values: &[T],

@@ -1,5 +1,5 @@
-//! From the text of a scenario to a checked [`Scenario`]. Serde reads the tables; what it cannot check is checked here, with
-//! problems that begin with the key.
+//! From the text of a scenario to a checked [`Scenario`]. Serde reads the tables; what it cannot check is checked here,
+//! with problems that begin with the key.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use crate::lab::results::sweep_keys::{self, distinct};
 
 /// The prefixes of datasets that are not files.
 const GENERATORS: &[&str] = &["constant:", "generator:", "complete-tree:"];
-/// File systems limit names to this many bytes.
+/// The longest name of a folder, in bytes, that file systems allow.
 const MAX_FOLDER: usize = 255;
 /// The longest name of a policy or scenario, which leaves some bytes for suffixes.
 const MAX_NAME: usize = 200;
@@ -85,7 +85,7 @@ fn scenario(
     Ok(scenario)
 }
 
-/// Refuses now what would only be refused when figures are drawn: unknown policies and fonts.
+/// Refuses unknown policies and fonts now, which would otherwise be refused only when figures are drawn.
 fn look(scenario: &Scenario) -> Result<(), String> {
     let look = &scenario.output.figure;
     let labels = distinct(scenario.policies.iter().map(|policy| policy.label.as_str()));
@@ -152,7 +152,7 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
     if let (None, None, Some([first, ..])) =
         (&workload.dataset, &workload.trace, of_classes.as_deref())
     {
-        // No request uses it, because each class has its own.
+        // No request uses this dataset, because each class has its own.
         workload.dataset = Some((*first).clone());
     }
     let workload = self::workload(workload, arrivals.as_ref(), file)?;
@@ -235,7 +235,7 @@ fn nearest(rate: &str, points: &[String]) -> Option<String> {
         .map(|(_, point)| point.clone())
 }
 
-/// Refuses output that the kind of record cannot have.
+/// Refuses settings that do not go with the kind of record.
 fn record(
     output: &OutputSection,
     workload: &WorkloadSection,
@@ -268,7 +268,7 @@ fn record(
     Err(problem.into())
 }
 
-/// Refuses what shows nothing, and what a terminal would obey.
+/// Refuses texts that are blank, and control characters, which a terminal would obey.
 fn printed(key: &str, text: &str) -> Result<(), String> {
     match text {
         _ if text.trim().is_empty() => Err(format!("{key}: must not be empty")),
@@ -454,7 +454,7 @@ fn arrival_spec(root: &Section<'_>) -> Result<Option<ArrivalSpec>> {
         None => return Err(section.refuse(&no_process())),
     };
     section.owner = arrivals::owner(&name);
-    // Serde reads { gamma = { cv = 2 } }, and knows the places of all that is within.
+    // Serde reads { gamma = { cv = 2 } }, and knows the places of all keys and values in it.
     let mut keys = section.table.get_ref().clone();
     let mut tagged = DeTable::new();
     keys.remove("process");
@@ -476,7 +476,7 @@ fn find_input(key: &str, input: &mut Option<Input>, scenario: &Path) -> Result<(
     Ok(())
 }
 
-/// Searches the current folder, the scenario's, that above its `scenarios/`, and then what is built in.
+/// Searches the current folder, the scenario's folder, the folder above its `scenarios/`, and then the built-in files.
 fn find(given: &str, scenario: &Path) -> Result<PathBuf, String> {
     let folders = || scenario.ancestors().skip(1);
     let above = folders()
@@ -543,7 +543,7 @@ fn policies(
         let mut section = Section::new(root.source, &key, item, owner)?;
         let mut entry = policy(&mut section, registry, scenario, cost_files)?;
         entry.swept = sweep::swept(choices.iter().chain(own));
-        // Some file systems ignore case.
+        // Folders are compared in lower case, because some file systems ignore case.
         match folders.insert(folder_name(&entry.label).to_lowercase(), index) {
             Some(other) if other != index && root.source.kept_in.is_none() => Err(section.refuse(&format!(
                 "label: \"{}\" names the same folder as the label of policy[{other}]; add a `label` of its own",
@@ -605,7 +605,7 @@ fn policy<'s>(
     let checked = || {
         let label = label.unwrap_or(kind);
         folder_safe("label", &label)?;
-        // Such folders are next to the result files.
+        // The folder is next to result files, so it must not be named like one.
         let folder = folder_name(&label).to_lowercase();
         if [".csv", ".json", ".svg", ".png"]
             .iter()

@@ -1,4 +1,5 @@
-//! The costs of a policy: the file that it names, and what is known from it. Policies and simulated devices use them.
+//! The costs of a policy: the file that it names, and what is computed from that file. Policies and simulated devices
+//! use them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,7 +43,7 @@ struct KnownCosts {
 /// A table with all rows that the scenario's device adds, `None` without any source, or the reason for a failure.
 type CompleteTable = Option<Result<Arc<CostTable>, String>>;
 
-/// A cost table as its file has it.
+/// A cost table as it was read from its file.
 pub(super) struct CostFile {
     table: CostTable,
     hash: String,
@@ -114,7 +115,7 @@ impl PolicyCosts {
         PolicyCosts(Arc::new(known))
     }
 
-    /// The costs of a run that names none.
+    /// The costs of a policy for which the scenario names none.
     pub fn none() -> PolicyCosts {
         PolicyCosts(Arc::default())
     }
@@ -146,7 +147,7 @@ impl PolicyCosts {
         }
     }
 
-    /// Adds the costs to a setup, if they are known.
+    /// The setup with the costs added, if they are known.
     pub fn within<'a>(&'a self, setup: Setup<'a>) -> Setup<'a> {
         Setup {
             costs: self.0.model.as_ref(),
@@ -189,7 +190,7 @@ impl fmt::Debug for PolicyCosts {
 }
 
 impl Serialize for PolicyCosts {
-    /// Writes the file as the scenario names it.
+    /// Writes the name of the file as in the scenario.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.file.serialize(serializer)
     }

@@ -26,8 +26,8 @@ impl Scenario {
         root
     }
 
-    /// Converts the JSON to TOML, so that one parser checks both. Files are looked for in the current folder and beside
-    /// `file`, the original scenario; `kept_in` keeps the JSON.
+    /// Converts the JSON to TOML, so that one parser checks both. Files are looked for in the current folder and next
+    /// to `file`, the original scenario; `kept_in` keeps the JSON.
     pub fn restore(
         resolved: &Value,
         file: &Path,
@@ -39,7 +39,7 @@ impl Scenario {
             return Err(refused("scenario: must be a table".into()));
         };
         if let (true, Some(workload)) = (root.contains_key("arrivals"), root.get_mut("workload")) {
-            // The default for a trace, which rates scale instead.
+            // This is the default for a trace, which rates scale instead.
             workload
                 .as_object_mut()
                 .map(|workload| workload.remove("time_scale"));
@@ -107,7 +107,7 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// Without nulls, whose keys a user would leave out.
+/// The value without nulls, whose keys a user would leave out.
 fn given(value: Value) -> Option<Value> {
     match value {
         Value::Null => None,

@@ -41,26 +41,26 @@ use crate::core::workload::operator::Sizes;
 use crate::lab::plot;
 use crate::lab::results::sweep_keys::{self, Swept};
 
-/// A checked scenario, ready to run. As JSON it has every key with its effective value. The type parameters are others
+/// A checked scenario, ready to run. As JSON it has every key with its effective value. The type parameters differ
 /// before the check.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario<W = WorkloadSection, A = ArrivalSpec, P = PolicyEntry> {
-    /// Names the folder of its results.
+    /// The name of the scenario, and of the folder of its results.
     pub name: String,
     #[serde(default = "tables::one")]
     pub seed: u64,
     #[serde(skip)]
     pub file: PathBuf,
     pub workload: W,
-    /// `None` if a trace gives the arrivals and their rate.
+    /// How requests arrive, or `None` if a trace gives the arrivals and their rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<A>,
     #[serde(default, rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassEntry>,
     #[serde(default)]
     pub device: DeviceSection,
-    /// The default overhead of tasks besides their cells.
+    /// The default overhead of tasks, in addition to their cells.
     #[serde(default)]
     pub overhead: Overhead,
     #[serde(default)]
@@ -84,7 +84,7 @@ pub struct WorkloadSection {
     pub hidden: u32,
     pub embedding: u32,
     pub vocabulary: u32,
-    /// A safetensors file; without it, weights are drawn from the seed.
+    /// A safetensors file. Without a file, weights are drawn from the seed.
     pub weights: Option<Input>,
     #[serde(flatten)]
     pub load: Load,
@@ -118,13 +118,13 @@ pub enum Load {
         /// A file of shapes, or a generator such as `constant:24`.
         dataset: Input,
         requests: u64,
-        /// Longer shapes are skipped.
+        /// The longest shape that is used; longer shapes are skipped.
         max_length: Option<u32>,
     },
-    /// A trace gives shapes and arrivals.
+    /// The shapes and arrivals of a trace.
     Trace {
         trace: Input,
-        /// Factors on each arrival time: 0.5 doubles the load.
+        /// The factors by which arrival times are multiplied: 0.5 doubles the load.
         #[serde(serialize_with = "tables::one_or_list::serialize")]
         time_scale: Vec<f64>,
     },
@@ -196,7 +196,8 @@ pub struct DeviceSection {
     /// limit in real runs.
     #[serde(deserialize_with = "tables::whole::<_, _, { u32::MAX }>")]
     pub max_waiting: Option<u32>,
-    /// The tokens whose keys and values fit on a worker, for language models. `None`: by the data sheet.
+    /// The number of tokens whose keys and values fit on a worker, for language models. `None` if the data sheet
+    /// decides.
     #[serde(
         deserialize_with = "tables::whole::<_, _, { u32::MAX }>",
         skip_serializing_if = "Option::is_none"
@@ -218,10 +219,10 @@ pub struct MetricsSection {
     /// The latency objective.
     #[serde(with = "tables::positive_time")]
     pub slo: Option<Nanos>,
-    /// The quantile of requests that must meet it.
+    /// The quantile of latency that must meet the objective.
     #[serde(deserialize_with = "tables::choice")]
     pub quantile: Quantile,
-    /// The requests at the start that do not count.
+    /// The warm-up: the requests at the start that do not count.
     pub warmup: Warmup,
 }
 
@@ -252,7 +253,8 @@ pub struct OutputSection {
         skip_serializing_if = "is_default"
     )]
     pub record: Record,
-    /// The interval of logged requests of a streamed record: those whose number is a multiple of it are logged.
+    /// The interval of logged requests of a streamed record: requests whose number is a multiple of the interval are
+    /// logged.
     #[serde(
         deserialize_with = "tables::count",
         skip_serializing_if = "Option::is_none"
@@ -297,7 +299,8 @@ pub enum Record {
 #[serde(deny_unknown_fields)]
 pub struct ClassEntry {
     pub name: String,
-    /// Its part of the requests, where these are drawn, or where the trace does not say: relative to the other shares.
+    /// The share of the class, relative to the other shares. It is used if requests are drawn, or where the trace gives
+    /// no class.
     #[serde(default = "tables::one")]
     pub share: f64,
     /// The latency objective, instead of [`MetricsSection::slo`].
@@ -309,7 +312,7 @@ pub struct ClassEntry {
     /// The deadline for policies, counted from the arrival.
     #[serde(default, with = "tables::positive_time")]
     pub deadline: Option<Nanos>,
-    /// Where its shapes are drawn from, instead of the workload's dataset.
+    /// The dataset of the class's shapes, instead of the workload's dataset.
     pub dataset: Option<Input>,
 }
 
@@ -335,17 +338,17 @@ impl ClassEntry {
 pub struct PolicyEntry {
     /// The kind as the scenario names it, maybe by an alias.
     pub kind: &'static str,
-    /// Unique; names its line in figures and, through `folder_name`, its folder.
+    /// The unique label, which names the policy's line in figures and, through `folder_name`, its folder.
     pub label: String,
-    /// What distinguishes it from others of that label: the keys of the sweep that concern it, with their values. The
-    /// scenario's come first.
+    /// The swept keys that concern the policy, with their values. They distinguish policies of the same label. The
+    /// scenario's keys come first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub swept: Vec<Swept>,
-    /// The costs by its own table, or by the device's. [`Scenario::set_costs`] replaces them.
+    /// The costs from the policy's own table, or from the device's. [`Scenario::set_costs`] replaces them.
     pub costs: PolicyCosts,
-    /// Its own overhead, with the scenario's as default.
+    /// The policy's overhead, which is the scenario's by default.
     pub overhead: Overhead,
-    /// The keys of its kind.
+    /// The settings of the policy's kind.
     #[serde(flatten)]
     pub settings: ConfiguredPolicy,
 }
@@ -381,7 +384,7 @@ impl From<String> for Input {
     }
 }
 
-/// The value that a scenario knows by this name.
+/// The value that has this name in a scenario.
 pub fn named<T: DeserializeOwned>(name: &str) -> Result<T, String> {
     T::deserialize(name.into_deserializer()).map_err(|error: value::Error| {
         section::Owner::default().reworded(&error.to_string(), "", "")
@@ -399,8 +402,9 @@ impl Scenario {
         Scenario::parse(text, path, overrides, registry)
     }
 
-    /// Loads scenarios like [`Scenario::load`], with the table `[sweep]` and sweeps such as `device.workers=1,2,4`. Each combination of keys
-    /// outside of policies is a scenario of its own. A policy is in it once for each combination of its own keys.
+    /// Loads scenarios as [`Scenario::load`] does, with the table `[sweep]` and sweeps such as `device.workers=1,2,4`.
+    /// Each combination of keys outside of policies is a scenario of its own. A policy is in it once for each
+    /// combination of its own keys.
     pub fn expand(
         path: &Path,
         overrides: &[String],
@@ -428,8 +432,8 @@ impl Scenario {
         }
     }
 
-    /// The text of its file with overrides, without comments and sweep, for a file in another folder: inputs are named by
-    /// where they were found.
+    /// The text of the scenario's file with overrides, but without comments and sweep. It can be written to another
+    /// folder, because inputs are named by where they were found.
     pub fn text_with(&self, overrides: &[String]) -> Result<String> {
         let source = source::Source::new(&self.file, shipped::text(&self.file)?, overrides, &[])?;
         let table = toml::Spanned::new(0..0, source.parse()?);
@@ -464,7 +468,8 @@ impl Scenario {
         Ok(table.to_string())
     }
 
-    /// Messages show `file`; files that the scenario names may lie beside it.
+    /// Reads and checks the text of a scenario. Messages show `file`, and files that the scenario names may be next to
+    /// it.
     pub fn parse(
         text: String,
         file: &Path,
@@ -485,7 +490,7 @@ impl Scenario {
         }
     }
 
-    /// The files that it names, as written and where they were found.
+    /// The files that the scenario names, as written and where they were found.
     pub fn inputs(&self) -> impl Iterator<Item = (&str, &Path)> {
         let DeviceSection {
             roofline,

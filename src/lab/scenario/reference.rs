@@ -1,5 +1,5 @@
-//! `scenarios/reference.toml` and `reference-llm.toml` as data: what `batchlab policies` and `batchlab schema` print for each
-//! key. A test compares them with the keys and defaults of the code.
+//! `scenarios/reference.toml` and `reference-llm.toml` as data, which `batchlab policies` and `batchlab schema` print.
+//! A test compares them with the keys and defaults of the code.
 
 use serde_json::{Value, json};
 

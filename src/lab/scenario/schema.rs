@@ -1,5 +1,5 @@
-//! The JSON Schema of scenarios, for editors. Keys, defaults and descriptions are those of the reference; what a value
-//! may be is found by handing samples to the readers of the tables.
+//! The JSON Schema of scenarios, for editors. Keys, defaults and descriptions are those of the reference; the permitted
+//! types and words are found by giving samples to the readers of the tables.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::core::policy::registry::Registry;
 use crate::core::workload::arrivals::PROCESSES;
 use crate::lab::plot::FigureKind;
 
-/// A value of each type.
+/// A sample value of each type.
 const SAMPLES: [(&str, &str); 8] = [
     ("boolean", "true"),
     ("integer", "2"),
@@ -48,7 +48,7 @@ pub fn schema(registry: &Registry) -> Value {
             .collect();
         let required: &[&str] = if table == "workload" { &["model"] } else { &[] };
         let table_of = object(about, keys, required);
-        // One of `output.figure` stands in its parent, which comes before it.
+        // A table such as `output.figure` belongs to its parent, which comes before it.
         match table.split_once('.') {
             None => properties.insert(table.clone(), table_of),
             Some((parent, own)) => properties[parent]["properties"]
@@ -56,7 +56,7 @@ pub fn schema(registry: &Registry) -> Value {
                 .and_then(|all| all.insert(own.into(), table_of)),
         };
     }
-    // Its keys are the paths of others.
+    // The keys of the sweep are the paths of other keys.
     properties["sweep"]["additionalProperties"] = json!({ "type": ["array", "object"] });
     let kinds: Vec<Value> = registry
         .kinds()

@@ -37,7 +37,7 @@ struct KeyPlace {
 }
 
 impl<'s> Section<'s> {
-    /// `name` is that of the value, which has to be a table.
+    /// A section of the table `value`, which messages call `name`. Fails if it is not a table.
     pub fn new(
         source: &'s Source,
         name: &str,
@@ -58,7 +58,7 @@ impl<'s> Section<'s> {
         }
     }
 
-    /// Reads parts of the table, with the places that they have in it.
+    /// Reads a part of the section's table, in which values have their places in the document.
     pub fn read<T: Deserialize<'s>>(&self, table: Spanned<DeTable<'s>>) -> Result<T> {
         self.parse(table, |table| T::deserialize(Deserializer::from(table)))
     }
@@ -141,7 +141,7 @@ fn contains(outer: &Span, span: &Span) -> bool {
     outer.start <= span.start && span.end <= outer.end
 }
 
-/// Removes the innermost key at this place. The place of a table may be that of its heading alone.
+/// Removes the innermost key at this place. The place of a table may be only that of its heading.
 fn cut(table: &mut DeTable<'_>, span: &Span) -> bool {
     let within = |value: &mut Spanned<DeValue<'_>>| match value.get_mut() {
         DeValue::Table(inner) => cut(inner, span),
@@ -184,7 +184,7 @@ fn visit(key: String, name: Span, value: &Spanned<DeValue<'_>>, places: &mut Vec
     }
 }
 
-/// What a key without a default must be.
+/// The value that a key without a default must have, for messages.
 pub(super) fn needed(key: &str) -> Option<String> {
     let known: toml::Table = toml::from_str(include_str!("needed.toml")).expect("the file is TOML");
     Some(known.get(key)?.as_str()?.replace("MODELS", model::KNOWN))
@@ -300,7 +300,7 @@ fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     {
         return Some((name, quoted(known)));
     }
-    // Serde reports an unknown key in a variant's table in this way.
+    // Serde has this other message for an unknown key in a variant's table.
     let (names, known) = message
         .strip_prefix("unexpected keys in table: ")?
         .split_once(", available keys: ")?;
@@ -310,7 +310,7 @@ fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     ))
 }
 
-/// Serde lists `a`, `a` or `b`, or one of `a`, `b`, `c`: every second part is a name.
+/// The quoted names in a list. Serde writes `a`, `a` or `b`, or one of `a`, `b`, `c`, so every second part is a name.
 fn quoted(list: &str) -> Vec<&str> {
     list.split('`').skip(1).step_by(2).collect()
 }

@@ -1,5 +1,5 @@
-//! The text of a scenario: the file, the `--set` overrides and the `--sweep` options as one document, in which an offset
-//! identifies the place of a key or value.
+//! The text of a scenario: the file, the `--set` overrides and the `--sweep` options as one document, in which an
+//! offset identifies the place of a key or value.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -20,11 +20,12 @@ pub(super) struct Source {
     text: String,
     overrides: Vec<Override>,
     pub sweeps: Vec<Override>,
-    /// The file that keeps a restored scenario, which was checked before. Its lines mean nothing to the user.
+    /// The file that keeps a restored scenario, which was checked before. Messages give no line, which would mean
+    /// nothing to the user.
     pub kept_in: Option<PathBuf>,
 }
 
-/// Values for a key: that of `--set KEY=VALUE`, or those of `--sweep KEY=V1,V2`.
+/// The values for a key: one from `--set KEY=VALUE`, or several from `--sweep KEY=V1,V2`.
 #[derive(Clone, Debug)]
 pub(super) struct Override {
     option: &'static str,
@@ -156,7 +157,7 @@ impl Source {
         self.apply(set, depth + 1, below)
     }
 
-    /// `FILE:LINE`, the override, or the file that keeps the scenario.
+    /// The place in messages: `FILE:LINE`, the override, or the file that keeps the scenario.
     fn place(&self, span: &Span) -> String {
         if let Some(kept_in) = &self.kept_in {
             return kept_in.display().to_string();
@@ -181,7 +182,7 @@ impl Source {
 }
 
 impl Override {
-    /// `split` gives the places of the values in the text after the key.
+    /// Parses the text of an option. `split` returns the places of the values in the text after the key.
     fn parse(
         option: &'static str,
         written: &str,
@@ -218,7 +219,7 @@ impl Override {
         self.offset..self.offset + self.written.len()
     }
 
-    /// A word that is not valid TOML is a text, as in `workload.dataset=constant:24`.
+    /// The values. A word that is not valid TOML is a text, as in `workload.dataset=constant:24`.
     pub fn values(&self) -> impl Iterator<Item = Spanned<DeValue<'_>>> {
         self.values.iter().map(|(place, assigned)| {
             let table = DeTable::parse(assigned).map(Spanned::into_inner);
@@ -233,7 +234,7 @@ impl Override {
     }
 }
 
-/// Finds an item by its index, else by its label or name, else by its kind.
+/// Finds an item by its index, its label or name, or its kind, tried in this order.
 pub(super) fn find_item(items: &[Spanned<DeValue<'_>>], chosen: &str) -> Result<usize, String> {
     if let Some(index) = chosen.parse().ok().filter(|index| *index < items.len()) {
         return Ok(index);

@@ -1,4 +1,4 @@
-//! Sweeps: lists of values for keys, in the table `[sweep]` and of `--sweep`.
+//! Sweeps: lists of values for keys, in the table `[sweep]` and in `--sweep` options.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -11,7 +11,7 @@ use crate::lab::results::sweep_keys::Swept;
 /// A swept key and its values.
 pub(super) struct SweptKey<'s> {
     key: String,
-    /// The index of the policy, if the key is one of a policy.
+    /// The index of the policy, if the key belongs to one.
     policy: Option<usize>,
     /// The path from the root, or from the policy's table.
     path: Vec<String>,
@@ -21,7 +21,8 @@ pub(super) struct SweptKey<'s> {
 
 pub(super) type Choice<'a, 's> = (&'a SweptKey<'s>, &'a Spanned<DeValue<'s>>);
 
-/// Takes the table out of the root. A key of `--sweep` replaces that of the table.
+/// Takes the table `[sweep]` out of the root, and returns the swept keys. A key of `--sweep` replaces that of the
+/// table.
 pub(super) fn axes<'s>(source: &'s Source, root: &mut DeTable<'s>) -> Result<Vec<SweptKey<'s>>> {
     let mut lists = Vec::new();
     if let Some(sweep) = root.remove("sweep") {
@@ -36,7 +37,7 @@ pub(super) fn axes<'s>(source: &'s Source, root: &mut DeTable<'s>) -> Result<Vec
             }
         }
     }
-    // Tables have their keys in the order of the alphabet.
+    // Tables sort their keys alphabetically; restore the order of the text.
     lists.sort_by_key(|(_, span, _)| span.start);
     for given in &source.sweeps {
         lists.retain(|(path, ..)| *path != given.path);
@@ -65,7 +66,7 @@ pub(super) fn axes<'s>(source: &'s Source, root: &mut DeTable<'s>) -> Result<Vec
 
 type List<'s> = (Vec<String>, Span, Vec<Spanned<DeValue<'s>>>);
 
-/// `"device.workers" = [1, 2]`, or the same as tables in tables.
+/// Reads keys such as `"device.workers" = [1, 2]`, or the same as tables in tables.
 fn read_table<'s>(
     source: &Source,
     above: Vec<String>,

@@ -1,5 +1,5 @@
-//! The tables of a scenario as they are written, before they are checked, and the values that serde cannot read by itself.
-//! `scenarios/reference.toml` shows all keys.
+//! The tables of a scenario as they are written, before they are checked, and the values that serde cannot read by
+//! itself. `scenarios/reference.toml` shows all keys.
 
 use std::fmt::Display;
 

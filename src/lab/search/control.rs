@@ -1,10 +1,10 @@
 //! The best control limit of a batch service queue: for how many requests an idle worker waits (Xu, Zhou, Niu: arXiv
 //! 2301.12865).
 //!
-//! The state is the number of waiting requests n whenever the worker is idle. It waits for the next arrival, or serves b =
-//! min(n, cap) requests for h(b), while others arrive by a Poisson process. What is minimized is the mean latency plus a weight
-//! times the busy share. Value iteration solves the semi-Markov decision process after Schweitzer's transformation to steps of
-//! equal length.
+//! The state is the number of waiting requests n whenever the worker is idle. It waits for the next arrival, or serves
+//! b = min(n, cap) requests for h(b), while others arrive by a Poisson process. What is minimized is the mean latency
+//! plus a weight times the busy share. Value iteration solves the semi-Markov decision process after Schweitzer's
+//! transformation to steps of equal length.
 
 use statrs::distribution::{Discrete as _, Poisson};
 
@@ -19,11 +19,11 @@ use crate::lab::scenario::{ArrivalSpec, LoadPoint, Scenario};
 pub struct Optimum {
     /// The smallest number of requests with which an idle worker should start.
     pub wait_for: u32,
-    /// Mean latency plus the weight times the busy share, in seconds.
+    /// The mean latency plus the weight times the busy share, in seconds.
     pub cost: f64,
 }
 
-/// Value iteration ends when the bounds of the cost differ by less than this share of it.
+/// Value iteration ends when the bounds of the cost differ by less than this share of the cost.
 const PRECISION: f64 = 1e-9;
 /// The number of requests beyond the largest batch that states distinguish. At a load of ρ, about 1 / (2 (1 - ρ)) wait
 /// beyond it on average.
@@ -38,7 +38,7 @@ const MOST_STEPS: usize = 1_000_000;
 /// The time of each batch of a scenario's requests, up to the cap, in seconds, and the scenario's rates.
 ///
 /// # Errors
-/// If the theory does not hold: requests that differ, several workers, arrivals other than Poisson.
+/// Fails if the theory does not hold: requests differ, there are several workers, or arrivals are not Poisson.
 pub fn service(scenario: &Scenario, max_batch: u32) -> Result<(Vec<f64>, Vec<Rate>)> {
     let refuse_if = |wrong: bool, why: &str| {
         refuse_if(wrong, || {
@@ -82,7 +82,8 @@ pub fn service(scenario: &Scenario, max_batch: u32) -> Result<(Vec<f64>, Vec<Rat
 /// that is always busy costs, as latency.
 ///
 /// # Errors
-/// A rate at which the largest batches are busy nearly all the time, and batches that take no time.
+/// Fails if even the largest batches would keep the worker busy nearly all the time, or if batches take no
+/// time.
 pub fn optimum(rate: Rate, service: &[f64], weight: Nanos) -> Result<Optimum> {
     let rate = rate.0;
     let cap = service.len();
@@ -97,7 +98,7 @@ pub fn optimum(rate: Rate, service: &[f64], weight: Nanos) -> Result<Optimum> {
             "{rate} req/s: more than {served} % of what batches of {cap} serve; at most {most:.3} req/s"
         )));
     }
-    // Arrivals during each service; the rest of the distribution is added to the last.
+    // The distribution of arrivals during each service; its tail is added to the last number.
     let arrivals = service.iter().map(|time| {
         let mean = rate * time;
         let most = (mean + 10.0 * mean.sqrt() + 20.0) as u64;
@@ -112,7 +113,7 @@ pub fn optimum(rate: Rate, service: &[f64], weight: Nanos) -> Result<Optimum> {
     let step = 0.999 * service.iter().copied().fold(1.0 / rate, f64::min);
     let mut values = vec![0.0; states];
     for _ in 0..MOST_STEPS {
-        // Costs per time, as latency: the number in the system divided by the rate (Little's law).
+        // The costs per time, as latency: the number in the system divided by the rate (Little's law).
         let wait =
             |n: usize| n as f64 / rate + (values[(n + 1).min(states - 1)] - values[n]) * rate;
         let serve = |n: usize| {
@@ -165,8 +166,8 @@ pub fn optimum(rate: Rate, service: &[f64], weight: Nanos) -> Result<Optimum> {
 mod tests {
     use super::*;
 
-    /// 0.1438 b + 1.8874 ms, at half of what batches of 32 serve. By the embedded chain, waiting for 2, 3 and 4 requests gives
-    /// means of 4.57850, 4.57745 and 4.58338 ms.
+    /// A batch of b takes 0.1438 b + 1.8874 ms; the rate is half of what batches of 32 serve. By the embedded chain,
+    /// waiting for 2, 3 and 4 requests gives means of 4.57850, 4.57745 and 4.58338 ms.
     #[test]
     fn waiting_for_a_third_request_is_best() {
         let service: Vec<f64> = (1..=32)

@@ -31,9 +31,9 @@ pub trait Search: Sync {
     /// The name of the search's files, such as `knee` for `knee.csv`.
     const NAME: &'static str;
 
-    /// What every part does in a round.
+    /// The task of every part in a round.
     type Round;
-    /// What a part finds in a round.
+    /// The finding of a part in a round.
     type Found: Serialize + DeserializeOwned + Clone + Send + Sync;
     type Answer: Finding + 'static;
 
@@ -46,7 +46,7 @@ pub trait Search: Sync {
     /// The first round. It is short: a shard carries it out for all parts.
     ///
     /// # Errors
-    /// The scenario can't be searched.
+    /// Fails if the scenario can't be searched.
     fn first(&self, question: &Question<'_>) -> Result<Self::Round>;
 
     /// Carries out a round for some parts of a policy's search, and calls `keep` with each finding at once.
@@ -68,13 +68,13 @@ pub trait Search: Sync {
     ) -> ControlFlow<Self::Answer, Self::Round>;
 }
 
-/// What a search finds for a policy.
+/// The answer of a search for a policy.
 pub trait Finding: Clone + Debug + Default + Send + Sync {
     /// The scores by which settings are compared, one for each replication or a single one; higher is better. There are
     /// none if nothing meets the objective.
     fn scores(&self) -> Vec<f64>;
 
-    /// The score that decides if the others are equal.
+    /// The second score, which decides if the others are equal.
     fn second_score(&self) -> f64;
 
     /// The largest error of the scores that the method allows, relative to them.
@@ -95,7 +95,7 @@ pub trait Finding: Clone + Debug + Default + Send + Sync {
     }
 }
 
-/// What is asked for each policy of a scenario.
+/// The question that a search answers for each policy of a scenario.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     pub scenario: &'a Scenario,

@@ -1,4 +1,4 @@
-//! The objective of a search, and the effort that it takes.
+//! The objective of a search, and the effort that the search may take.
 
 use std::fmt::{self, Display};
 
@@ -18,7 +18,7 @@ use super::Question;
 pub struct Objective {
     pub slo: Nanos,
     pub quantile: Quantile,
-    /// The share of rejected requests that count neither as met nor as missed. Further ones count as missed.
+    /// The share of rejected requests that count neither as met nor as missed. Further rejections count as missed.
     pub max_rejected: f64,
     pub limited: ObjectiveTime,
 }
@@ -52,8 +52,8 @@ impl fmt::Display for Objective {
 }
 
 impl Objective {
-    /// The text that stands for the objective in the fingerprint of a search. Another text refuses the findings of
-    /// earlier versions.
+    /// The text of the objective in the fingerprint of a search. If it changed, the findings of earlier versions would
+    /// be refused.
     pub(super) fn fingerprint_text(&self) -> String {
         let Objective {
             slo,
@@ -70,8 +70,8 @@ impl Objective {
         )
     }
 
-    /// The number of requests of the first runs: as many as the scenario has, or enough for the quantile after a warm-up
-    /// of half the run.
+    /// The number of requests of the first runs: as many as the scenario has, or enough for the quantile after a
+    /// warm-up of half the run.
     pub fn shortest_run(&self, scenario: &Scenario) -> u32 {
         let given = scenario.workload.load.drawn().unwrap_or(0);
         given.max(2 * self.quantile.samples_needed() as u32)
@@ -147,7 +147,7 @@ impl Objective {
     }
 }
 
-/// How precise a search is, and what it may take.
+/// The precision of a search, and the effort that it may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// The half-width of the answer's interval, relative to the rate.
@@ -193,7 +193,7 @@ impl Effort {
 /// The first of the scenario's rates.
 ///
 /// # Errors
-/// The scenario's load has no rates.
+/// Fails if the scenario's load has no rates.
 pub fn first_rate(scenario: &Scenario) -> Result<Rate> {
     match scenario.points().first() {
         Some(LoadPoint::Rate(first)) => Ok(*first),
@@ -205,7 +205,7 @@ pub fn first_rate(scenario: &Scenario) -> Result<Rate> {
     }
 }
 
-/// Runs a point. `None` if the run reached the limit.
+/// Runs a point; `None` if the run reached the limit.
 pub(super) fn attain(
     inputs: &RunInputs<'_>,
     device: &Target,

@@ -1,4 +1,4 @@
-//! The parts of a policy's search, and what they have found, in memory or in a folder.
+//! The parts of a policy's search and their findings, in memory or in a folder.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -25,7 +25,7 @@ const HIGHEST: f64 = 1e9;
 const RESOLUTION: f64 = 0.2;
 /// The bracket of the first round, relative to the rate: its result only sizes the next runs.
 const COARSE: f64 = 0.02;
-/// The first step from where the knee is expected, relative to the rate.
+/// The first step from the rate at which the knee is expected, relative to that rate.
 const NEAR: f64 = 0.05;
 /// Runs grow by at most this factor at once: the interval that they are sized by is itself an estimate.
 const GROWTH: f64 = 16.0;
@@ -113,7 +113,7 @@ struct SearchStart {
     step: f64,
 }
 
-/// What every replication does in a round.
+/// The task of every replication in a round.
 #[derive(Debug)]
 pub struct RateRound {
     /// The number of requests of each run. A trace has its own number.
@@ -122,7 +122,7 @@ pub struct RateRound {
     starts: Vec<SearchStart>,
 }
 
-/// What a replication finds in a round.
+/// The finding of a replication in a round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReplicationResult {
     #[serde(rename = "found")]
@@ -134,9 +134,9 @@ pub struct ReplicationResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum BracketOutcome {
-    /// The middle of the last bracket.
+    /// The rate in the middle of the last bracket.
     Knee(f64),
-    /// The highest rate that was allowed; it still meets the objective.
+    /// The highest rate that the search may try, which still meets the objective.
     Bound(f64),
     /// Why the lowest rate does not meet the objective.
     Nowhere(String),
@@ -299,7 +299,7 @@ fn fine_resolution(effort: &Effort) -> f64 {
     effort.tolerance * RESOLUTION
 }
 
-/// What the length of the runs leaves open.
+/// Why the answer may be wrong because of the length of the runs.
 fn describe_limit(question: &Question<'_>, requests: u32, half_width: f64, rate: f64) -> String {
     let tolerance = question.effort.tolerance;
     let overload = question.objective.slo.as_secs_f64() * rate / f64::from(requests);

@@ -23,10 +23,10 @@ pub struct SweepSearch<'s, S> {
 }
 
 impl<'s, S: Search> SweepSearch<'s, S> {
-    /// Names the folders, without writing.
+    /// Prepares the searches and names their folders, without writing anything.
     ///
     /// # Errors
-    /// A scenario has no rates, or files that can't be read.
+    /// Fails if a scenario has no rates, or if one of its files can't be read.
     pub fn new(
         search: &'s S,
         asked: &'s [(Scenario, Objective)],
@@ -38,7 +38,7 @@ impl<'s, S: Search> SweepSearch<'s, S> {
         let mut folders = Vec::new();
         let of_scenarios = Folder::of_variants(&scenarios, &devices, out, SelectedBackend::SIM)?;
         for (folder, (scenario, objective)) in of_scenarios.into_iter().zip(asked) {
-            // Everything that decides the results, in addition to the scenario with its first load.
+            // The settings have everything that decides the results, in addition to the scenario with its first load.
             let settings = format!(
                 "{} {} {} {} {effort:?}",
                 S::NAME,
@@ -80,8 +80,8 @@ impl<'s, S: Search> SweepSearch<'s, S> {
         points
     }
 
-    /// Searches for each policy of each scenario. `own` tells for each point whether it is carried out; the findings of
-    /// the others are only read.
+    /// Searches for each policy of each scenario. `own` has, for each point, whether it is carried out; the findings of
+    /// other points are only read.
     pub fn find(
         &self,
         own: Option<&[bool]>,
@@ -125,7 +125,7 @@ impl<'s, S: Search> SweepSearch<'s, S> {
         }
     }
 
-    /// Locks the folder, and clears it unless findings are kept: for a shard, or to resume.
+    /// Locks the folder, and clears it unless findings are kept, which a shard and a resumed search do.
     pub fn open(&self, resume: bool, shard: Option<Shard>) -> Result<Lock> {
         let lock = Lock::take(&self.folder().path, shard)?;
         if !resume && shard.is_none() {

@@ -1,8 +1,8 @@
-//! The best settings of a policy for an objective, by successive halving: each round searches more precisely, and only for
-//! the settings that may still be the best.
+//! The best settings of a policy for an objective, by successive halving: each round searches more precisely, and only
+//! for the settings that may still be the best.
 //!
-//! Settings are compared in pairs: replication *i* of each has the same requests. Among the settings that are within the
-//! tolerance in the end, or can't be told apart, the first is the best.
+//! Settings are compared in pairs: replication *i* of each has the same requests. Among the settings that are within
+//! the tolerance in the end, or can't be told apart, the first is the best.
 
 use std::sync::atomic::AtomicBool;
 
@@ -48,8 +48,8 @@ fn rank(answer: &impl Finding) -> (f64, f64) {
     (mean, answer.second_score())
 }
 
-/// Whether a setting with this answer can't be the best any more: it is worse by more than the searches may be off, with
-/// 95 % confidence; or it is in the worse half and worse by more than the tolerance in all replications.
+/// Whether a setting with this answer can't be the best any more: it is worse by more than the searches may be off,
+/// with 95 % confidence; or it is in the worse half and worse by more than the tolerance in all replications.
 fn is_eliminated<A: Finding>(answer: &A, best: &A, tolerance: f64, in_worse_half: bool) -> bool {
     let own = answer.scores();
     let others = best.scores();
@@ -66,14 +66,14 @@ fn is_eliminated<A: Finding>(answer: &A, best: &A, tolerance: f64, in_worse_half
     }
 }
 
-/// Whether each score is below the other one by more than `share` of it.
+/// Whether each score is below the other one by more than `share` of the latter.
 fn are_worse(own: &[f64], others: &[f64], share: f64) -> bool {
     own.iter()
         .zip(others)
         .all(|(own, other)| *own < other - share * other.abs())
 }
 
-/// What settings are searched for.
+/// The search for the best settings.
 pub struct Tuning<'a, S> {
     pub search: &'a S,
     pub objective: &'a Objective,
@@ -219,7 +219,7 @@ mod tests {
             0.1,
             false
         ));
-        // The brackets of both searches are that wide.
+        // The differences are within the brackets of both searches.
         assert!(!is_eliminated(
             &knee(&[99.7, 199.7, 299.8]),
             &best,
@@ -232,7 +232,7 @@ mod tests {
             0.1,
             false
         ));
-        // In the worse half, as much as the tolerance is enough.
+        // A difference above the tolerance is enough in the worse half.
         assert!(is_eliminated(
             &knee(&[95.0, 100.0, 290.0]),
             &best,

@@ -167,8 +167,9 @@ impl PolicySearch<'_> {
         }
     }
 
-    /// What the answer leaves open. `undecided` is the number of replications in which one worker less meets the
-    /// objective, `visible` the length of a run that shows an overload of the tolerance.
+    /// Why the answer may be wrong, or why nothing meets the objective. `undecided` is the number of replications in
+    /// which one worker less meets the objective, `visible` the length of a run that shows an overload of the
+    /// tolerance.
     fn caveat(
         &self,
         trial: &Trial,
@@ -204,7 +205,7 @@ impl PolicySearch<'_> {
         None
     }
 
-    /// The number below which no policy can go, from the ceiling of one worker, as in `bounds.json`.
+    /// The number of workers that every policy needs at least, from the ceiling of one worker, as in `bounds.json`.
     fn least_possible(&self, requests: u32) -> Result<u32> {
         let scenario = self
             .question
@@ -219,7 +220,7 @@ impl PolicySearch<'_> {
     }
 
     /// The trial with the smallest number from `start` that meets the objective, or else with the largest number; and
-    /// that with one worker less, if it was made.
+    /// the trial with one worker less, if it was made.
     fn smallest(&self, start: u32, requests: u32) -> Result<(Trial, Option<Trial>)> {
         let mut trial = self.run(start.min(self.most), requests)?;
         let mut failing: Option<Trial> = None;

@@ -4,8 +4,8 @@
 //! workers) and the arrivals at the policy. With all three as recorded, the simulation should equal the real run. Then
 //! each term is replaced by the model's, one at a time; the change of latency is its effect.
 //!
-//! Recorded times are used in order. While decisions equal those of the run, each task has its own time; after that, it has
-//! the times of similar tasks.
+//! Recorded times are used in order. While decisions equal those of the run, each task has its own time; after that, it
+//! has the times of similar tasks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::iter::Cycle;
@@ -53,7 +53,7 @@ impl Term {
 pub struct Ledger {
     pub real: Times,
     pub recorded: Times,
-    /// The latencies with one term by the model, for each of [`Term::ALL`].
+    /// The latencies if the model replaces one term, for each of [`Term::ALL`].
     pub replaced: [Times; Term::ALL.len()],
     pub model: Times,
 }
@@ -75,8 +75,8 @@ impl Ledger {
     }
 }
 
-/// The work of a task, which is the key of its recorded durations: steps, whether it gathers, the kind of its members, and the
-/// extra times of the host, while the device idles, and of the device.
+/// The work of a task, which is the key of its recorded durations: steps, whether it gathers, the kind of its members,
+/// and the extra times of the host, while the device idles, and of the device.
 type TaskSignature = (SmallVec<[Step; 2]>, bool, MemberKind, Nanos, Nanos);
 
 fn signature(task: &Task<'_>) -> TaskSignature {
@@ -122,7 +122,8 @@ pub fn replay_with_ledger(
     Ok((replay, ledger))
 }
 
-/// Computes the ledger of a run. `tasks` are in the order of submission, with the times of the simulated device `model`.
+/// Computes the ledger of a run. `tasks` are in the order of submission, with the times of the simulated device
+/// `model`.
 fn ledger(
     inputs: &RunInputs<'_>,
     point: &RecordedPoint,
@@ -245,7 +246,7 @@ impl Timing for HybridTiming {
             .map_or(by_model, |durations| durations.next(task, by_model))
     }
 
-    /// Recorded times include the effect of tasks that run at the same time.
+    /// The share of the device that a task needs. Recorded times already include the effect of concurrent tasks.
     fn demand(&mut self, task: &Task<'_>) -> Share {
         if self.durations.is_some() {
             Share(1)
@@ -261,7 +262,7 @@ impl Timing for HybridTiming {
     }
 }
 
-/// Recorded times, which are used in order and over again.
+/// Recorded times, which are used in order and start over after the last.
 type RecordedTimes = Cycle<vec::IntoIter<Nanos>>;
 
 /// The delays between decisions and work in a recorded run.
@@ -306,7 +307,8 @@ impl DispatchDelays {
 /// The durations of tasks in a recorded run.
 struct RecordedDurations {
     seen: HashMap<TaskSignature, RecordedTimes>,
-    /// The ratios of recorded to modelled times, ascending, for tasks without a similar one.
+    /// The ratios of recorded to modelled times, ascending, by cells and batch size. They serve tasks without a similar
+    /// one.
     ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, Vec<f64>>>,
 }
 
@@ -340,8 +342,9 @@ impl RecordedDurations {
         }
     }
 
-    /// The next recorded time of a task with the same signature. Without one, it is the model's time, corrected by the median
-    /// ratios of the nearest batch sizes of the same cells. The median of an even number is the higher middle one.
+    /// The next recorded time of a task with the same signature. Without one, it is the model's time, corrected by the
+    /// median ratios of the nearest batch sizes of the same cells. The median of an even number is the higher middle
+    /// one.
     fn next(&mut self, task: &Task<'_>, by_model: Nanos) -> Nanos {
         if let Some(time) = self.seen.get_mut(&signature(task)).and_then(Iterator::next) {
             return time;
@@ -383,7 +386,7 @@ mod tests {
         })
     }
 
-    /// The durations of tasks that are given as batch, repetitions and nanoseconds. In the model a step takes 100 ns.
+    /// The durations of tasks, each given as batch, repetitions and nanoseconds. The model gives each step 100 ns.
     fn durations(tasks: &[(u32, u32, u64)]) -> RecordedDurations {
         let cells = Model::Lstm.cell_types();
         let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,2,100\n", "costs").unwrap();

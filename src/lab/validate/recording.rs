@@ -17,10 +17,10 @@ pub struct Recording {
     pub rounds: Vec<Round>,
     /// The tasks in the order in which the policy learned of their completion.
     pub reported: Vec<TaskId>,
-    /// The task of each number, or `None` for a task that still ran at an interruption.
+    /// The tasks by number; `None` for a task that was still running when the run was interrupted.
     pub tasks: Vec<Option<TaskRow>>,
     pub failures: BTreeMap<RequestId, String>,
-    /// Whether the run went on to its end.
+    /// Whether the run reached its end.
     pub finished: bool,
 }
 

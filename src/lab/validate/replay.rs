@@ -27,7 +27,7 @@ pub struct Replay {
     /// The numbers of replayed and of recorded rounds.
     pub rounds: (usize, usize),
     pub tasks: u64,
-    /// Whether the recorded run went on to its end.
+    /// Whether the recorded run reached its end.
     pub finished: bool,
     /// The first difference, or `None` if the logs are equal byte for byte.
     pub difference: Option<String>,
@@ -157,7 +157,7 @@ fn first_difference(log: &str, recorded: &[u8], replayed: &[u8]) -> Option<Strin
 struct ReplayBackend<'r> {
     recording: &'r Recording,
     cells: &'r [CellType],
-    /// The completions that the recording has still to report.
+    /// The recorded completions that have not been reported yet.
     reported: std::slice::Iter<'r, TaskId>,
     /// Set at the end, which stops the engine.
     over: &'r AtomicBool,
@@ -171,7 +171,7 @@ struct ReplayBackend<'r> {
 }
 
 impl<'r> ReplayBackend<'r> {
-    /// The difference of the replay. Recorded tasks that were not submitted are one, too.
+    /// The difference of the replay. A recorded task that was not submitted is also a difference.
     fn difference(&self) -> Option<String> {
         if self.difference.is_some() {
             return self.difference.clone();

@@ -28,7 +28,7 @@ pub struct Results {
 
 #[derive(Clone, Debug)]
 pub struct RecordedPoint {
-    /// The place of the point's scenario.
+    /// The index of the point's scenario.
     pub variant: usize,
     /// The first replication, whose logs are kept.
     pub run: Run,
@@ -37,7 +37,7 @@ pub struct RecordedPoint {
 
 impl Results {
     /// Reads the folder of a scenario, of one of its policies, or of one point. Fails if the scenario can't be built
-    /// again, as for an input file that has changed.
+    /// again, for example because an input file has changed.
     pub fn open(path: &Path, registry: &Registry) -> Result<Results> {
         let full = path
             .canonicalize()

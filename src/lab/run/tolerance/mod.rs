@@ -48,14 +48,14 @@ pub struct Tolerance {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LargestError {
-    /// Relative to the root mean square of the expected values.
+    /// The error relative to the root mean square of the expected values.
     pub error: f64,
-    /// Relative to the tolerance; at most 1 if correct.
+    /// The error relative to the tolerance; at most 1 if the result is correct.
     pub of_tolerated: f64,
 }
 
 impl LargestError {
-    /// The larger of two, field by field.
+    /// The larger of two errors, field by field.
     #[must_use]
     pub fn max(self, other: LargestError) -> LargestError {
         LargestError {
@@ -64,7 +64,7 @@ impl LargestError {
         }
     }
 
-    /// Records a difference. NaN counts as infinite.
+    /// Records an error, and returns whether it is tolerated. NaN counts as infinite.
     fn take(&mut self, error: f64, tolerated: f64) -> bool {
         let error = if error.is_nan() { f64::INFINITY } else { error };
         *self = self.max(LargestError {
@@ -83,7 +83,7 @@ impl LargestError {
         tolerated: f64,
     ) -> Result<(), String> {
         let error = f64::from(found - expected).abs();
-        // Zeros among zeros have no size, and are right.
+        // If all expected values are zero, there is no size to divide by, but an error of zero is correct.
         let error = if error == 0.0 { 0.0 } else { error / size };
         if self.take(error, tolerated) {
             return Ok(());
@@ -143,8 +143,8 @@ impl Tolerance {
         self.step * f64::from(depth.max(1)).sqrt()
     }
 
-    /// The request is `depth` steps deep and follows the same words; states have `width` numbers. `largest` records the
-    /// difference in any case.
+    /// Checks a request of `depth` steps, for which the CPU followed the same words. States have `width` numbers.
+    /// `largest` records the difference in any case.
     pub fn check(
         &self,
         found: &Output,

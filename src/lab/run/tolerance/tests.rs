@@ -1,4 +1,5 @@
-//! Rounding passes, mistakes do not. Low precision is emulated by rounding weights, words, and h between the steps.
+//! Tests that rounding passes and mistakes do not. Low precision is emulated by rounding weights, words, and h between
+//! the steps.
 
 use half::{bf16, f16};
 
@@ -23,7 +24,7 @@ fn spec() -> Spec {
     }
 }
 
-/// For float32, a number that is off by its last bit.
+/// A number in this precision. For float32, it is off by its last bit.
 fn rounded(precision: Precision, x: f32) -> f32 {
     match precision {
         Precision::F32 => f32::from_bits(x.to_bits() ^ 1),
@@ -54,7 +55,7 @@ fn coarse(model: &Model, precision: Precision) -> Network {
     .unwrap()
 }
 
-/// Nodes of `skipped` pass their input on unchanged.
+/// The results in this precision, where the nodes in `skipped` pass their input on unchanged.
 fn computed(
     network: &Network,
     precision: Precision,
@@ -124,8 +125,8 @@ fn computed(
     }
 }
 
-/// Model, shape, and a node near the end. A decoder with random weights soon repeats one word, where one step more or
-/// less makes no difference.
+/// The cases: a model, a shape, and a node near the end. A decoder with random weights soon repeats one word, after
+/// which one step more or less makes no difference.
 const CASES: [(&str, &str, Option<u32>); 11] = [
     ("lstm", "chain:1", None),
     ("lstm", "chain:24", Some(23)),
@@ -204,7 +205,7 @@ fn rounding_passes_in_every_format() {
                     "{} in {precision}: nothing was rounded",
                     case.name
                 );
-                // A margin, for networks that are slightly worse.
+                // There must be a margin for networks that are slightly worse.
                 assert!(
                     largest.of_tolerated < 0.7,
                     "{} in {precision}: {largest:?}",
@@ -333,7 +334,7 @@ fn of_two_words_that_are_nearly_as_good_either_passes() {
     let (model, case) = cases()
         .find(|(_, case)| case.name == "seq2seq of seq2seq:20>30")
         .unwrap();
-    // In bfloat16 some steps choose another word, and everything after it differs.
+    // Some steps choose another word in bfloat16, and everything after that word differs.
     let device = coarse(&model, Precision::Bf16);
     let mut others = 0;
     for id in 0..40 {

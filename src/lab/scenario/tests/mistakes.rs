@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A line of the good scenario is replaced; the message begins as given.
+/// Each case replaces a line of the good scenario, and gives the start of the message.
 #[test]
 fn bad_scenarios_are_refused_with_their_place() {
     let desk = Desk::new();
@@ -483,7 +483,8 @@ fn half_a_scenario_is_refused_and_no_panic() {
         let text = [&lines[..left_out], &lines[left_out + 1..]]
             .concat()
             .join("\n");
-        // Without its label the second policy would be a second "toy"; without a header, keys stand in another table.
+        // Without its label the second policy would be a second "toy"; without a header, its keys would belong to
+        // another table.
         if let Err(error) = desk.read(&text, &["policy.0.max_batch=3"]) {
             assert_eq!(error.exit_code(), 2, "{error}");
         }

@@ -23,7 +23,7 @@ device = { roofline = "scenarios/devices/a100.toml", precision = "f16" }
 policy = [{ kind = "static" }, { kind = "orca" }, { kind = "vllm" }, { kind = "sarathi" }]
 "#;
 
-/// Independent of the current folder.
+/// The text of the reference in a folder of its own, so that tests do not depend on the current folder.
 struct Reference {
     folder: tempfile::TempDir,
     text: String,
@@ -127,7 +127,7 @@ fn every_known_key_is_shown() {
             )),
         );
     }
-    // Shown once, at the first policy.
+    // The keys of all policies are shown once, at the first policy.
     add(
         "policy cellular.",
         &known_keys("policy.cellular.nonsense=1")[1..],
@@ -175,7 +175,7 @@ fn known_keys(set: &str) -> Vec<String> {
         .collect()
 }
 
-/// Each block of commented keys replaces keys of the same name, and those listed after "instead of".
+/// Each block of commented keys replaces the keys of the same names and those listed after "instead of".
 #[test]
 fn commented_keys_work_too() {
     let reference = Reference::new();

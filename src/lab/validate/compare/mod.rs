@@ -1,5 +1,5 @@
-//! Compares two runs of one trace: by how much each metric differs, and whether by more than the runs of A among
-//! themselves (docs/METRICS.md).
+//! Compares two runs of one trace: by how much each metric differs, and whether that exceeds the differences among the
+//! runs of A (docs/METRICS.md).
 
 pub mod report;
 pub mod side;
@@ -37,7 +37,8 @@ const SAME: [&str; 6] = [
     "/scenario/arrivals/process",
 ];
 
-/// The keys of the arrivals that are loads, and the process, which is compared first. All other keys determine the requests.
+/// The keys of the arrivals that are loads, and the process, which is compared first. All other keys determine the
+/// requests.
 const OTHERS: [&str; 3] = ["rates", "clients", "process"];
 
 /// A comparison of two results folders.
@@ -75,10 +76,9 @@ impl Compared {
 pub struct ComparisonRow {
     pub place: ComparedPoint,
     pub metric: Compared,
-    /// The mean over A's runs or, for two simulations, over the first runs, of which both have equally many. `None` for a
-    /// distribution.
+    /// The mean over A's runs; for two simulations, over as many first runs as both have. `None` for a distribution.
     pub a: Option<f64>,
-    /// The mean over B's runs in the same way.
+    /// The mean over B's runs, chosen in the same way.
     pub b: Option<f64>,
     /// The smallest and the largest value of A's runs.
     pub range: Option<(f64, f64)>,
@@ -206,8 +206,8 @@ fn is_invalid(run: &Summary) -> bool {
         .is_some_and(|lateness| lateness.valid == Some(false))
 }
 
-/// The runs that can be compared. Each simulated run draws its own requests, so only the first has the requests of a real
-/// run.
+/// The runs that can be compared. Each simulated run draws its own requests, so only the first has the requests of a
+/// real run.
 fn runs(results: &Side, other: &Side, place: &ComparedPoint) -> Result<Vec<Summary>> {
     let mut runs = results.runs(place)?;
     if results.simulated() && !other.simulated() {
@@ -259,8 +259,8 @@ fn same_settings(a: &Side, b: &Side) -> Result<()> {
     }
 }
 
-/// Compares the arrivals. Every policy replays the same trace, so one log of each point is enough. In a closed loop, arrivals
-/// depend on the system, so they are not compared.
+/// Compares the arrivals. Every policy replays the same trace, so one log of each point is enough. In a closed loop,
+/// arrivals depend on the system, so they are not compared.
 fn same_arrivals(a: &Side, b: &Side, places: &[ComparedPoint]) -> Result<()> {
     let mut seen = BTreeSet::new();
     for place in places
@@ -325,8 +325,8 @@ fn listed(places: &[ComparedPoint]) -> String {
     }
 }
 
-/// Compares a metric. If the sides are `paired`, their n-th runs have the same requests, so that only the runs that both
-/// sides have are compared.
+/// Compares a metric. If the sides are `paired`, their n-th runs have the same requests, so that only the runs that
+/// both sides have are compared.
 fn metric_row(
     place: &ComparedPoint,
     metric: Metric,

@@ -62,7 +62,8 @@ impl Side {
         self.setting("/backend").as_str().unwrap_or_default()
     }
 
-    /// Whether the clock is virtual. Then each run of a point draws its own requests, where real runs repeat one trace.
+    /// Whether the clock is virtual. Each simulated run of a point draws its own requests, whereas real runs repeat one
+    /// trace.
     pub fn simulated(&self) -> bool {
         self.backend() == SelectedBackend::SIM.name()
     }

@@ -56,7 +56,7 @@ pub struct DeviceFiles {
     pub noise: Option<PathBuf>,
 }
 
-/// The results of one policy at one load.
+/// The results for one policy at one load.
 #[derive(Clone, Debug)]
 pub struct ValidationRow {
     pub scenario: String,
@@ -221,7 +221,7 @@ fn run(
     }
 }
 
-/// Carries out the real runs. `piece` is called after each of them.
+/// Carries out the real runs, and calls `piece` after each.
 pub fn real(
     part: &PolicyLoads,
     plan: &ValidationPlan,

@@ -13,8 +13,8 @@ use crate::lab::results::table::{aligned, significant};
 use crate::lab::results::write::write_columns;
 use crate::lab::validate::ledger::{Ledger, Term};
 
-/// A row and one of its figures, which make a row of the CSV file. In JSON, a row has an object with some of the columns for
-/// each figure.
+/// A row and one of its figures, which make a row of the CSV file. In JSON, a row has an object with some of the
+/// columns for each figure.
 type RowFigure<'l> = (&'l ValidationRow, &'l ValidationFigure);
 
 fn columns<'l>() -> [Column<'static, RowFigure<'l>>; 16] {
