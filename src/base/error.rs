@@ -35,7 +35,7 @@ impl Error {
         Error::Failed(message.to_string())
     }
 
-    /// An error with several mistakes of the user, a line each.
+    /// An error that lists several mistakes of the user, one per line.
     pub fn all(errors: Vec<Error>) -> Self {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         Error::Input(lines.join("\n"))

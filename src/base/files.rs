@@ -17,7 +17,7 @@ pub const PARTIAL: &str = ".partial";
 /// The contents of a file, unpacked if it is compressed with gzip.
 pub fn unpacked<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
     let mut input = BufReader::with_capacity(1 << 16, input);
-    // An error shows again when the rest is read.
+    // An error occurs again when the rest is read.
     match input.fill_buf() {
         Ok([0x1f, 0x8b, ..]) => Box::new(bounded(MultiGzDecoder::new(input))),
         _ => Box::new(bounded(input)),
@@ -109,7 +109,7 @@ fn create_partial(folder: &Path) -> io::Result<NamedTempFile> {
         .take(3)
         .map(|above| above.join(PARTIAL))
         .find(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()));
-    // The file has the permissions of other files; those of temporary files are the user's only.
+    // The file gets the usual permissions; temporary files are by default readable by the user only.
     Builder::new()
         .prefix(PARTIAL)
         .make_in(within.as_deref().unwrap_or(folder), |path| {
@@ -164,7 +164,7 @@ mod tests {
                 .all(|error| error.to_string().contains("link: cannot be written: ")),
             "{errors:?}"
         );
-        // Under a name of the program's own, a link is replaced.
+        // A link is replaced if the program chose the name.
         for path in [&link, &null] {
             write_whole(path, |out| out.write_all(b"ours")).unwrap();
             assert!(!path.is_symlink() && !file.exists(), "{path:?}");

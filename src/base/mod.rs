@@ -1,4 +1,4 @@
-//! What every other room uses: units, errors, files, memory, the host's clock.
+//! What all other modules use: units, errors, files, memory, the host's clock.
 
 pub mod clock;
 pub mod error;

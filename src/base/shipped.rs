@@ -17,7 +17,7 @@ static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/traces");
 
 /// The times of persistent kernels and of cuDNN's on an H100, with which GRNN's claims are compared.
 pub const GRNN_MEASURED: &str = "results/reference/gpu/measured.csv";
-/// The CPU backend compared with other systems.
+/// The comparison of the CPU backend with other systems.
 pub const PEERS: &str = "results/reference/peers.txt";
 
 static MEASUREMENTS: [(&str, &[u8]); 2] = [

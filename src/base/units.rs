@@ -219,7 +219,7 @@ macro_rules! id {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// The index into a vector with an entry for each.
+            /// The index into a vector that has an entry for each id.
             pub fn index(self) -> usize {
                 self.0 as usize
             }

@@ -1,4 +1,4 @@
-//! How the times of tasks wander on a real device: a record of a profile, and its replay in blocks.
+//! How the times of tasks vary on a real device: a record of a profile, and its replay in blocks.
 
 use std::ops::Range;
 use std::path::Path;
@@ -87,7 +87,7 @@ impl NoiseRecord {
         end(&self.samples)
     }
 
-    /// The stretch that has this instant.
+    /// The stretch that contains this instant.
     fn stretch(&self, at: Nanos) -> &[NoiseSample] {
         let place = self
             .stretches
@@ -295,7 +295,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// One task after the other, of these milliseconds and factors.
+    /// The record of tasks that run one after another, with these milliseconds and factors.
     fn one_by_one(tasks: impl IntoIterator<Item = (u64, f64)>) -> NoiseRecord {
         let mut at = Nanos::ZERO;
         let measured = tasks.into_iter().map(|(ms, factor)| {
@@ -365,12 +365,12 @@ mod tests {
         assert!(now.0.abs_diff(40 * MS) <= 2_000, "{now}");
     }
 
-    /// For 80 s, the factor of each millisecond is one and its number in thousandths.
+    /// A record of 80 s, in which the factor of millisecond `ms` is 1 + ms / 1000.
     fn ramp() -> Arc<NoiseRecord> {
         Arc::new(one_by_one((0..80_000).map(|ms| (1, 1.0 + ms as f64 / 1e3))))
     }
 
-    /// Up to ten before or after: an instant of the record is that of a nanosecond of work.
+    /// The millisecond of the [`ramp`] that this instant replays, from the factor of 10 µs of work.
     fn milliseconds(noise: &mut Noise, at: Nanos) -> u64 {
         noise.disturbed(Nanos(10_000), at).0 / 10 - 1_000
     }
@@ -409,7 +409,7 @@ mod tests {
         let record = Arc::new(NoiseRecord::new(measured.collect()).unwrap());
         assert_eq!(record.stretches.len(), 4);
         let mut noise = Noise::new(record, random::sequence(1, 0, "noise"));
-        // A quarter of 8 s is a block.
+        // A block is a quarter of 8 s.
         let factors = |block: u64| -> Vec<u64> {
             let at = |tenth| Nanos(2 * block * SECOND + tenth * SECOND / 10);
             (0..19)

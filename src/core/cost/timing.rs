@@ -7,7 +7,7 @@ use crate::core::task::{Step, Task};
 /// The times of tasks. The simulated device asks once for each task, in the order of submission. Every [`CostModel`]
 /// answers, as does a recording of a real device.
 pub trait Timing {
-    /// The start of a task that is submitted now. `idle` says that its stream has no unfinished task.
+    /// The start of a task that is submitted now. `idle` means that its stream has no unfinished task.
     fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start;
 
     /// The task's time if it runs alone; `before` is the stream's previous cell type.

@@ -36,7 +36,7 @@ pub const GENERATORS: [(&str, Generator); 8] = [
 /// Values with their shares, or weights.
 pub type Shares<T> = Vec<(T, f64)>;
 
-/// No run draws enough requests to see smaller shares.
+/// The smallest share that is kept: no run draws enough requests to see smaller ones.
 const NEGLIGIBLE: f64 = 1e-12;
 
 /// The words of English Europarl sentences: negative binomial, mean 24.6.
@@ -63,8 +63,8 @@ pub fn europarl_de_en() -> Shares<(u32, u32)> {
         .collect()
 }
 
-/// The lengths of sentences with BatchMaker's mean (24), share below 100 words and longest sentence (330, section 7.1): one sentence in a thousand is
-/// from an exponential tail above 100 words.
+/// The lengths of sentences with BatchMaker's mean (24), share below 100 words and longest sentence (330, section 7.1).
+/// One sentence in a thousand is from an exponential tail above 100 words.
 pub fn paper_lstm() -> Shares<u32> {
     const LONGEST: u32 = 330;
     const TAIL_SHARE: f64 = 0.001;

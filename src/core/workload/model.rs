@@ -303,7 +303,7 @@ impl<'a> Unfolder<'a> {
             ) => {
                 self.once(shape, || {
                     model.check_tree(tree)?;
-                    // Leaves are the last cell.
+                    // The last cell type is that of leaves.
                     let most = if let Model::ChildSumByArity(most) = model {
                         u32::from(*most)
                     } else {

@@ -1,4 +1,4 @@
-//! Named random sequences: a new draw for one purpose does not shift those of the others.
+//! Named random sequences. A new draw for one purpose does not shift those of the others.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

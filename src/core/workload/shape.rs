@@ -105,7 +105,7 @@ impl FromStr for Shape {
     }
 }
 
-/// The largest length: the sum of a seq2seq request's halves stays within 32 bits.
+/// The largest length, so that the sum of a seq2seq request's halves fits in 32 bits.
 pub const MAX_LENGTH: u32 = 1 << 30;
 
 fn pair_of(sizes: &str, shape: &str, written: &str) -> Result<[u32; 2], String> {

@@ -212,7 +212,7 @@ pub fn class_name(text: &str) -> Result<&str, String> {
     }
 }
 
-/// Names of which equal ones share their memory.
+/// A set of names, in which equal names share their memory.
 #[derive(Default)]
 pub struct Names(HashSet<Arc<str>>);
 
@@ -233,7 +233,7 @@ impl Names {
 struct TraceRows {
     arrivals: Vec<Nanos>,
     shapes: Vec<Shape>,
-    /// The trees by their text, so that equal ones are one.
+    /// The trees by their text, so that equal trees are stored once.
     trees: HashMap<String, Arc<Tree>>,
     classes: Option<Vec<Arc<str>>>,
     names: Names,

@@ -376,7 +376,7 @@ mod tests {
         }
     }
 
-    /// Nodes must be numbered from the leaves up, left before right.
+    /// A tree in brackets. Its nodes must be numbered from the leaves up, left before right.
     fn as_brackets(tree: &Tree) -> String {
         let mut written: Vec<String> = vec![String::new(); tree.len()];
         for node in 0..tree.len() {

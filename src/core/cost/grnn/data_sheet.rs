@@ -28,7 +28,7 @@ pub struct Constants {
     pub schedulers: u32,
     /// The 32-bit registers of a multiprocessor.
     pub registers: u32,
-    /// The most threads of a block.
+    /// The largest number of threads in a block.
     pub threads: u32,
     /// The weights that fit a thread's registers.
     pub thread_weights: u32,
@@ -111,7 +111,7 @@ fn range(key: &str) -> Option<RangeInclusive<f64>> {
         // Batches up to 32 times this are tried.
         None if key == "multiprocessors" => 1.0..=4096.0,
         None => return None,
-        // In nanoseconds, or picoseconds for a unit of cost.
+        // Times are in nanoseconds, or in picoseconds for a unit of cost.
         Some(key) if key.starts_with("time.") => 0.0..=1e9,
         Some(
             "products.warps" | "products.outputs" | "products.bound_cost" | "reductions.value",

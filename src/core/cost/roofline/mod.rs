@@ -55,7 +55,7 @@ pub struct ArithmeticUnit {
     /// The bytes of a number.
     pub bytes: u64,
     tiles: Vec<Tile>,
-    /// The least inner dimension of a slice, if products are divided along it between blocks.
+    /// The smallest inner dimension of a slice, if products are divided along it between blocks.
     slice: Option<u64>,
 }
 

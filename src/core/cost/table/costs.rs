@@ -216,7 +216,7 @@ impl CostModel for TableCosts {
         }
     }
 
-    /// The demand of the step; an operator without rows has its cell's.
+    /// The demand of the step. An operator without rows has the demand of its cell.
     fn demand(&self, step: &Step) -> Share {
         let (costs, rows_of_node) = self.costs(step.cell);
         costs.demand(&Step {

@@ -62,7 +62,7 @@ pub struct CostTable {
     traffic: BTreeMap<String, Arc<Traffic>>,
 }
 
-/// A scenario's overheads for each task. One that is `None` is that of the table's rows, or 0 without rows.
+/// A scenario's overheads for each task. An overhead that is `None` comes from the table's rows, or is 0 without rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Overhead {
@@ -484,7 +484,7 @@ fn point(
     if cell.is_empty() {
         return Err(refuse(0, &cell, "the name of a cell"));
     }
-    // The spread is checked but not used.
+    // The standard deviation is checked but not used.
     if !spread.is_empty() && !spread.parse().is_ok_and(|spread: f64| spread >= 0.0) {
         return Err(refuse(4, &spread, "a number of nanoseconds, 0 or more"));
     }

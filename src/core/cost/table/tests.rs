@@ -1,4 +1,4 @@
-//! Tables, and the costs of devices by them.
+//! Tests of cost tables, and of the costs of devices that they give.
 
 use super::*;
 use crate::base::units::{CellId, Share};

@@ -245,7 +245,7 @@ mod tests {
         source.left(RequestId(1), Nanos(7));
         assert_eq!(source.peek(), Some(Nanos(17)));
         source.left(RequestId(0), Nanos(7));
-        // Both due at 17: client 0 sends first, although its answer came last.
+        // Both are due at 17: client 0 sends first, although its answer came last.
         assert_eq!(
             (source.pop().id, source.pop().id),
             (RequestId(2), RequestId(3))

@@ -20,7 +20,7 @@ use crate::base::units::CellId;
 /// The nodes of a request and the edges between them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CellGraph {
-    /// CellRuns of one cell type each, one after another. Neighbours differ in cell type, so each is one subgraph.
+    /// Runs of one cell type each, one after another. Neighbours differ in cell type, so each is one subgraph.
     Chains(CellRuns),
     Graph(Arc<Graph>),
 }
@@ -170,7 +170,7 @@ pub enum GraphError {
     Cycle(Vec<u32>),
 }
 
-/// The text of a circle, such as `1 -> 2 -> 1`.
+/// The text of a cycle, such as `1 -> 2 -> 1`.
 pub fn circle(nodes: &[u32], name: impl Fn(&u32) -> String) -> String {
     nodes
         .iter()
@@ -184,7 +184,7 @@ impl Graph {
     /// An edge `(a, b)` says that node `b` needs node `a`; duplicates count once.
     ///
     /// # Panics
-    /// If an edge names a node that is not there.
+    /// An edge names a node that does not exist.
     pub fn new(cells: Vec<CellId>, edges: &[(u32, u32)]) -> Result<Graph, GraphError> {
         if cells.is_empty() {
             return Err(GraphError::Empty);

@@ -56,7 +56,7 @@ impl<'a> Sampler<'a> {
         Some(sampler)
     }
 
-    /// The part that has a place of the range. It does not fall as `at` grows.
+    /// The part that contains a place of the range. It does not fall as `at` grows.
     fn part(&self, at: f64) -> usize {
         ((at * self.parts) as u32 as usize).min(2 * self.ends.len())
     }

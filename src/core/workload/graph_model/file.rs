@@ -225,7 +225,7 @@ fn range(
             let wanted = children
                 .map_or(Ok(0..=u32::MAX), number_of_children)
                 .map_err(at("children"))?;
-            // As many as the tree has nodes.
+            // The index has one value for each node of the tree.
             Ok((
                 vec![Linear {
                     times: vec![1],

@@ -85,8 +85,9 @@ pub(super) fn check(operators: &[GraphOperator], at: &str) -> Result<(), String>
     Ok(())
 }
 
-/// The operators of a cell. The file gives the shapes of operators with weights. Other widths follow from the inputs: an elementwise result has that
-/// of the first, a concatenation of all, a slice by default of the hidden state.
+/// The operators of a cell. The file gives the shapes of operators with weights. Other widths follow from the
+/// inputs: an elementwise result has that of the first, a concatenation the sum of all, and a slice by default that
+/// of the hidden state.
 pub(in crate::core::workload) fn operators(
     given: &[GraphOperator],
     sizes: &Sizes,

@@ -214,7 +214,7 @@ fn a_rule_whose_nodes_have_one_order_is_a_chain() {
         let model = ruled("chain", &format!("{up}, {second}")).unwrap();
         assert_eq!(model.is_chain, chain, "{second}");
     }
-    // One of another length than the request's can't be padded.
+    // A chain whose length is not the request's can't be padded.
     let down = ruled(
         "chain",
         r#"{"name": "d", "cell": "a", "over": {"i": "N"}, "needs": ["d[i+1]"]}"#,

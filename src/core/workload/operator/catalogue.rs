@@ -66,7 +66,7 @@ impl Catalogue {
         }
     }
 
-    /// The cell types that stand for the operators.
+    /// The cell types that represent the operators.
     pub fn types(&self) -> impl Iterator<Item = CellType> {
         self.entries
             .iter()

@@ -89,7 +89,7 @@ impl Sizes {
 /// An input by its name: a word, a state, or one of the operators before.
 ///
 /// # Panics
-/// The name is another one.
+/// The name is none of these.
 pub(super) fn source(name: &str, [word, state]: [&str; 2], before: &[Operator]) -> OperandSource {
     match before.iter().position(|operator| operator.name == name) {
         _ if name == word => OperandSource::Word,
