@@ -1,15 +1,15 @@
 //! The laboratory for batching policies in DNN inference serving.
 //!
-//! A **scenario** (TOML) names a workload, arrivals, a device and policies. The engine replays the same trace of requests
-//! through each policy on a backend: the simulated GPU, the CPU or CUDA. The recorder writes logs and summaries, from which
-//! tables and figures are drawn:
+//! A **scenario** (TOML) names a workload, arrivals, a device and policies. The engine replays the same trace of
+//! requests through each policy on a backend: the simulated GPU, the CPU or CUDA. The recorder writes logs and
+//! summaries, from which tables and figures are drawn:
 //!
 //! ```text
 //! scenario ─> trace ─> requests ─> policy ─> engine ─> backend ─> recorder ─> results ─> figures
 //! ```
 //!
-//! The program is `batchlab sim SCENARIO`; see the README. As a library, the crate serves authors of policies, cost models
-//! and backends. [`prelude`] has the names that they need.
+//! The program is `batchlab sim SCENARIO`; see the README. As a library, the crate serves authors of policies, cost
+//! models and backends. [`prelude`] has the names that they need.
 //!
 //! # A policy of your own
 //!
@@ -22,8 +22,8 @@
 //! 4. [`conformance::check`] runs the laws of every policy on random workloads.
 //!
 //! `examples/policy-crate` is all of it. `examples/own_selection.rs` replaces only the rule by which cellular batching
-//! chooses the next cell type ([`SelectionRule`](policy::cellular::SelectionRule)). `examples/early_exit.rs` is a policy of
-//! stages.
+//! chooses the next cell type ([`SelectionRule`](policy::cellular::SelectionRule)). `examples/early_exit.rs` is a
+//! policy of stages.
 //!
 //! # A cost model or a backend of your own
 //!

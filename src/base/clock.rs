@@ -1,5 +1,5 @@
-//! The host's clock, for real backends and for what a run writes about itself to `host.json`. No simulated time depends on
-//! it.
+//! The host's clock, for real backends and for what a run writes about itself to `host.json`. No simulated time depends
+//! on it.
 //!
 //! Clippy denies the two functions of `std` everywhere else; `tests/tidy` lists the modules that may call these.
 

@@ -41,8 +41,8 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<
     written.map_err(|cause| Error::unwritable(path, &cause))
 }
 
-/// Writes a file, as [`write_whole`], at a path that the user has typed: follows links, and writes directly to pipes and
-/// the like.
+/// Writes a file, as [`write_whole`], at a path that the user has typed: follows links, and writes directly to pipes
+/// and the like.
 pub fn write_typed(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     if !is_no_file(path) {
         return write_whole(&place_of(path)?, fill);
@@ -100,8 +100,8 @@ fn folder_of(path: &Path) -> Result<&Path> {
     Ok(folder)
 }
 
-/// A new file for the contents of one in `folder`: in the results' folder for such files, or else in the same folder. It is
-/// removed unless it is renamed.
+/// A new file for the contents of one in `folder`: in the results' folder for such files, or else in the same folder.
+/// It is removed unless it is renamed.
 fn create_partial(folder: &Path) -> io::Result<NamedTempFile> {
     // A point's folder lies two levels below the results.
     let within = folder

@@ -38,8 +38,8 @@ pub fn gibibytes(bytes: u128) -> String {
     format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
-/// Limits what is read of a text to a quarter of the free memory, and a line to 256 MiB: a device such as /dev/zero has no
-/// end.
+/// Limits what is read of a text to a quarter of the free memory, and a line to 256 MiB: a device such as /dev/zero has
+/// no end.
 pub fn bounded(input: impl Read) -> impl Read {
     let left = free().map_or(u64::MAX, |free| (free / 4).try_into().unwrap_or(u64::MAX));
     Bounded {

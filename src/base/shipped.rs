@@ -98,8 +98,8 @@ impl Shipped {
         PathBuf::from(format!("{folder}{name}{ending}"))
     }
 
-    /// The file on disk, or else the built-in file of this path, or else the only one whose name ends like this: `fig7a` and
-    /// `batchmaker/fig7a` are `scenarios/batchmaker/fig7a.toml`.
+    /// The file on disk, or else the built-in file of this path, or else the only one whose name ends like this:
+    /// `fig7a` and `batchmaker/fig7a` are `scenarios/batchmaker/fig7a.toml`.
     ///
     /// # Errors
     /// There is no such file, or several names end like this.

@@ -14,9 +14,9 @@ const PICTURE: &str = "latency-cdf-";
 
 /// Compare two runs of the same requests, such as a real one with a simulated one
 ///
-/// For each common policy and load: latencies, throughput and batch sizes, the difference of B from A in percent, and whether
-/// that is within the spread of A's repeated runs. With --out, writes comparison.csv and, for each load, a figure with both
-/// latency distributions.
+/// For each common policy and load: latencies, throughput and batch sizes, the difference of B from A in percent, and
+/// whether that is within the spread of A's repeated runs. With --out, writes comparison.csv and, for each load, a
+/// figure with both latency distributions.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Reference results folder, such as results/cpu/NAME

@@ -14,9 +14,9 @@ use crate::lab::validate::results::{RecordedPoint, Results};
 
 /// Explain a request's life or a task's reasons
 ///
-/// Repeats a run from its results folder. For a request, shows its tasks, the other requests in them, the reasons for its
-/// waits, and its padding; for a task, why the policy chose this cell type, this batch size and this moment. A real run needs
-/// its recording (output.tasks = true).
+/// Repeats a run from its results folder. For a request, shows its tasks, the other requests in them, the reasons for
+/// its waits, and its padding; for a task, why the policy chose this cell type, this batch size and this moment. A real
+/// run needs its recording (output.tasks = true).
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// The folder of one point (OUT/SCENARIO/POLICY/RATE), or a folder with only one point

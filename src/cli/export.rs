@@ -15,9 +15,9 @@ use crate::lab::validate::compare::side::{ComparedPoint, Side};
 
 /// Write the requests, tasks or summaries of all points as one table
 ///
-/// Each row begins with the scenario, policy, load, swept keys and replication of its point. The other columns are those of
-/// requests.csv or tasks.csv, or the metrics of one replication and class (no class: of all its requests). Logs are those of
-/// the first replication. docs/ANALYSIS.md reads the table with pandas and DuckDB.
+/// Each row begins with the scenario, policy, load, swept keys and replication of its point. The other columns are
+/// those of requests.csv or tasks.csv, or the metrics of one replication and class (no class: of all its requests).
+/// Logs are those of the first replication. docs/ANALYSIS.md reads the table with pandas and DuckDB.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Results folders, such as results/sim/NAME

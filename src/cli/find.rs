@@ -21,8 +21,8 @@ use crate::lab::search::{Search, Searched};
 
 /// Find the highest rate at which each policy of a scenario holds a latency objective
 ///
-/// Each replication brackets and bisects the rate with its own requests, in runs that grow until the 95 % interval over the
-/// replications is as narrow as the tolerance. Requests that are rejected or fail have missed the objective. Writes
+/// Each replication brackets and bisects the rate with its own requests, in runs that grow until the 95 % interval over
+/// the replications is as narrow as the tolerance. Requests that are rejected or fail have missed the objective. Writes
 /// DIR/NAME/knee.csv, where NAME is the scenario's name, and its settings as knee.json.
 #[derive(clap::Args, Clone, Debug)]
 pub struct KneeArgs {
@@ -57,8 +57,8 @@ pub struct KneeArgs {
 
 /// Find the smallest number of workers with which each policy holds a latency objective at a rate
 ///
-/// A number of workers holds the objective if it does in every replication. Writes DIR/NAME/workers.csv, where NAME is the
-/// scenario's name, and its settings as workers.json.
+/// A number of workers holds the objective if it does in every replication. Writes DIR/NAME/workers.csv, where NAME is
+/// the scenario's name, and its settings as workers.json.
 #[derive(clap::Args, Clone, Debug)]
 pub struct WorkersArgs {
     /// Requests per second

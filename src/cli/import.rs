@@ -34,8 +34,8 @@ enum ImportCommand {
     },
     /// A cost table from measurements of perf_analyzer (its option -f) at concurrency 1
     ///
-    /// A file has requests of several sizes if it has a column `Batch Size`; otherwise write SIZE=FILE. Rows that can't be
-    /// used are named on standard error.
+    /// A file has requests of several sizes if it has a column `Batch Size`; otherwise write SIZE=FILE. Rows that can't
+    /// be used are named on standard error.
     PerfAnalyzer {
         /// CSV files, or SIZE=FILE for one with requests of one size
         #[arg(required = true, value_name = "[SIZE=]FILE")]

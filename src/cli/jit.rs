@@ -20,15 +20,16 @@ use crate::papers::jit::sample::TreeSamples;
 pub enum JitCommand {
     /// Count the launches of a child-sum tree-LSTM on a file of trees, with and without batching
     ///
-    /// Without batching, each node of a tree, the initial state of each leaf and, with --pairs, the head of each pair is a
-    /// launch. With batching, one launch serves all initial states of a batch, all nodes with the same level and number of
-    /// children, and all heads of one level.
+    /// Without batching, each node of a tree, the initial state of each leaf and, with --pairs, the head of each pair
+    /// is a launch. With batching, one launch serves all initial states of a batch, all nodes with the same level and
+    /// number of children, and all heads of one level.
     Count(CountArgs),
 }
 
 #[derive(clap::Args, Clone, Debug)]
 pub struct CountArgs {
-    /// One tree per line, as the 1-based parent of each node, optionally after the number of leaves and a tab; or a trace file
+    /// One tree per line, as the 1-based parent of each node, optionally after the number of leaves and a tab; or a
+    /// trace file
     trees: PathBuf,
     /// Take every two lines as a pair of trees that is compared
     #[arg(long)]

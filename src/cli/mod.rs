@@ -1,8 +1,8 @@
 //! The command line: a file for each command.
 //!
 //! Results go to standard output and to files, messages to standard error. Exit codes: 0 success, 1 failure, 2 a
-//! mistake of the user, 3 points that other shards have to compute. A program with policies of its own calls [`main`] with
-//! its registry and has all commands.
+//! mistake of the user, 3 points that other shards have to compute. A program with policies of its own calls [`main`]
+//! with its registry and has all commands.
 
 mod answers;
 pub mod compare;
@@ -67,8 +67,8 @@ struct Cli {
     command: BatchlabCommand,
 }
 
-/// Declares a command by a line: its name, its options, and the function that runs it with the options, the registry and
-/// the executors.
+/// Declares a command by a line: its name, its options, and the function that runs it with the options, the registry
+/// and the executors.
 macro_rules! commands {
     ($($(#[$attribute:meta])* $name:ident($options:ty) $run:expr;)*) => {
         #[derive(Subcommand, Debug)]
@@ -206,8 +206,8 @@ pub struct Common {
 /// The option of commands that run sweeps.
 #[derive(Args, Clone, Debug)]
 pub struct Sweeps {
-    /// Run each of several values of a key (repeatable, for all combinations), such as device.workers=1,2,4; a policy's key
-    /// multiplies that policy only
+    /// Run each of several values of a key (repeatable, for all combinations), such as device.workers=1,2,4; a policy's
+    /// key multiplies that policy only
     #[arg(long = "sweep", value_name = "KEY=V1,V2,…")]
     pub sweeps: Vec<String>,
 }
@@ -284,8 +284,8 @@ impl Common {
             .install(work)
     }
 
-    /// Does the work as [`Common::on_threads`] does, with a bar for this number of runs. Ctrl-C sets the flag that `work`
-    /// is given; `work` calls its other argument after every run.
+    /// Does the work as [`Common::on_threads`] does, with a bar for this number of runs. Ctrl-C sets the flag that
+    /// `work` is given; `work` calls its other argument after every run.
     pub fn run_with_progress<T: Send>(
         &self,
         runs: usize,

@@ -22,7 +22,8 @@ pub struct Parts {
     #[arg(long)]
     pub plan: bool,
 
-    /// Compute only the points of shard I of N (I from 1 to N) that are not finished, and no summary; merge with --resume
+    /// Compute only the points of shard I of N (I from 1 to N) that are not finished, and no summary; merge with
+    /// --resume
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
 

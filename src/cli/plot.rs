@@ -39,7 +39,8 @@ pub struct Args {
     #[arg(short, long, value_name = "STEM_OR_DIR", alias = "output")]
     pub out: Option<PathBuf>,
 
-    /// Also write the drawn points to a CSV file: figure, panel, series, values, the ends of intervals and what these are
+    /// Also write the drawn points to a CSV file: figure, panel, series, values, the ends of intervals and what these
+    /// are
     #[arg(long, value_name = "FILE.csv")]
     pub data: Option<PathBuf>,
 
@@ -292,8 +293,8 @@ fn note_point(args: &Args, inputs: &PlotInputs, options: &PlotOptions) {
 /// Where figures go.
 struct Destination {
     path: PathBuf,
-    /// Whether the path is the one figure's file without the format's ending. Otherwise it is a folder, in which each figure
-    /// is named after its kind.
+    /// Whether the path is the one figure's file without the format's ending. Otherwise it is a folder, in which each
+    /// figure is named after its kind.
     is_file: bool,
     /// The format that a file's name asks for.
     format: Option<PictureFormat>,

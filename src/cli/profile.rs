@@ -32,9 +32,9 @@ pub const NOISE: &str = "noise.csv";
 
 /// Measure the cost table that `sim` reads
 ///
-/// Runs the cells of networks on this machine at each batch size and measures the time of a step, the cost of a change of the
-/// batch's members, the time between tasks, and the time from a decision to its task. Ctrl-C ends it with a table of what is
-/// measured.
+/// Runs the cells of networks on this machine at each batch size and measures the time of a step, the cost of a change
+/// of the batch's members, the time between tasks, and the time from a decision to its task. Ctrl-C ends it with a
+/// table of what is measured.
 #[derive(clap::Args, Clone, Debug)]
 #[command(group = ArgGroup::new("what").required(true).multiple(false).args(["cell", "model", "scenario", "floors"]))]
 pub struct Args {
@@ -42,8 +42,8 @@ pub struct Args {
     #[arg(long, default_value = "cpu")]
     pub backend: String,
 
-    /// Cell and hidden width (repeatable), such as lstm:1024: lstm, gru, encoder, decoder, leaf, internal, or the name of a
-    /// feed-forward cell
+    /// Cell and hidden width (repeatable), such as lstm:1024: lstm, gru, encoder, decoder, leaf, internal, or the name
+    /// of a feed-forward cell
     #[arg(long, value_name = "NAME:HIDDEN", value_parser = CellOf::parse)]
     pub cell: Vec<CellOf>,
 
@@ -55,8 +55,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
 
-    /// Measure the limits of the first GPU instead of a cost table: the bytes per second of a copy and the operations per second
-    /// of a large product, in each format
+    /// Measure the limits of the first GPU instead of a cost table: the bytes per second of a copy and the operations
+    /// per second of a large product, in each format
     #[arg(long)]
     pub floors: bool,
 
@@ -88,8 +88,8 @@ pub struct Args {
           default_value = "f32", conflicts_with = "scenario", value_parser = known::<Precision>)]
     pub precision: Precision,
 
-    /// Also measure persistent kernels of lstm and gru, chosen by the model of this device, by name or as a file [default: the
-    /// scenario's device, if it has one]
+    /// Also measure persistent kernels of lstm and gru, chosen by the model of this device, by name or as a file
+    /// [default: the scenario's device, if it has one]
     #[arg(long, value_name = "DEVICE", conflicts_with = "floors")]
     pub grnn: Option<String>,
 
@@ -105,8 +105,8 @@ pub struct Args {
     #[arg(long, default_value_t = 1, conflicts_with = "scenario", value_parser = seed)]
     pub seed: u64,
 
-    /// File for the table, with noise.csv beside it: how the times of tasks wandered, for `[device] noise` [default: standard
-    /// output, without noise.csv]
+    /// File for the table, with noise.csv beside it: how the times of tasks wandered, for `[device] noise` [default:
+    /// standard output, without noise.csv]
     #[arg(short, long, value_name = "COSTS.csv", alias = "output")]
     pub out: Option<PathBuf>,
 

@@ -25,16 +25,16 @@ use crate::lab::validate::results::{RecordedPoint, Results};
 
 /// Replay recorded runs and check that they result in the same decisions
 ///
-/// Gives each policy the events of a real run again (rounds.csv) and compares the logs of the replay with those of the run,
-/// byte for byte. If they differ, shows the first decision that differs.
+/// Gives each policy the events of a real run again (rounds.csv) and compares the logs of the replay with those of the
+/// run, byte for byte. If they differ, shows the first decision that differs.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// A results folder of a real run, or the folder of one of its policies or points
     #[arg(value_name = "RESULTS")]
     pub results: PathBuf,
 
-    /// Also show which term of the model causes most of the gap between real and simulated latencies: simulates each run with
-    /// recorded durations, dispatch and arrivals, then with each of them from the simulator, then with all
+    /// Also show which term of the model causes most of the gap between real and simulated latencies: simulates each
+    /// run with recorded durations, dispatch and arrivals, then with each of them from the simulator, then with all
     #[arg(long)]
     pub ledger: bool,
 

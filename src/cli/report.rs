@@ -23,16 +23,17 @@ use crate::lab::validate::compare::{Comparison, ComparisonRow, compare};
 
 /// Write a page to read and to send: tables, figures, warnings and differences of results
 ///
-/// The page is one HTML file that loads nothing. Its tables sort by a click on a heading, and its figures show values under the
-/// pointer and hide series by a click in the legend. With several folders it also has figures of all of them, and how each
-/// differs from the first. Prints the name of the file.
+/// The page is one HTML file that loads nothing. Its tables sort by a click on a heading, and its figures show values
+/// under the pointer and hide series by a click in the legend. With several folders it also has figures of all of them,
+/// and how each differs from the first. Prints the name of the file.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Results folders (with a summary.csv or knee.csv), such as results/sim/NAME
     #[arg(required = true, value_name = "RESULTS")]
     pub results: Vec<PathBuf>,
 
-    /// File of the page [default: report.html in the results folder if there is only one, otherwise in the current folder]
+    /// File of the page [default: report.html in the results folder if there is only one, otherwise in the current
+    /// folder]
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
 
@@ -447,8 +448,8 @@ fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A value, or the keys of a table with their values. Keys without a value are left out, and so is the sweep, which has a
-/// line of its own.
+/// A value, or the keys of a table with their values. Keys without a value are left out, and so is the sweep, which has
+/// a line of its own.
 fn settings(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

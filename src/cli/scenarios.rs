@@ -16,8 +16,9 @@ use crate::lab::scenario::Scenario;
 
 /// List the scenarios that batchlab brings along, or copy some to change them
 ///
-/// Commands take their names: batchlab sim batchmaker/fig7a, or fig7a where only one scenario is called so. Without a file on
-/// disk, paths such as scenarios/costs/v100.csv and traces/europarl-en.csv mean the built-in files in any folder.
+/// Commands take their names: batchlab sim batchmaker/fig7a, or fig7a where only one scenario is called so. Without a
+/// file on disk, paths such as scenarios/costs/v100.csv and traces/europarl-en.csv mean the built-in files in any
+/// folder.
 #[derive(clap::Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {

@@ -62,17 +62,18 @@ pub struct RealArgs {
     #[arg(long, default_value = "cpu")]
     pub backend: String,
 
-    /// Runs of each point, all with the same requests at the same times; from 2 on, metrics have 95 % confidence intervals
+    /// Runs of each point, all with the same requests at the same times; from 2 on, metrics have 95 % confidence
+    /// intervals
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeats: u32,
 
-    /// Requests to run again alone on the CPU, to check that the results have the same bits, or, from a GPU, are the same up
-    /// to rounding
+    /// Requests to run again alone on the CPU, to check that the results have the same bits, or, from a GPU, are the
+    /// same up to rounding
     #[arg(long, value_enum, default_value_t)]
     pub verify: Verify,
 
-    /// Continue an interrupted run of the same scenario on this machine: finished runs are kept, and loads or policies may
-    /// have been added
+    /// Continue an interrupted run of the same scenario on this machine: finished runs are kept, and loads or policies
+    /// may have been added
     #[arg(long)]
     pub resume: bool,
 
@@ -362,7 +363,8 @@ fn note_verified(common: &Common, scenario: &Scenario, verified: &Verified) {
     }
 }
 
-/// What a reader of the results must know: batch sizes without a measured cost, rejected requests, late load generators.
+/// What a reader of the results must know: batch sizes without a measured cost, rejected requests, late load
+/// generators.
 pub fn notes(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String) -> Vec<String> {
     let mut notes = extrapolations(rows, costs_of);
     for row in rows {

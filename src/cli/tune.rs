@@ -27,9 +27,9 @@ use crate::lab::search::workers::WorkerSearch;
 
 /// Find the settings with which a policy holds a latency objective at the highest rate, or with the fewest workers
 ///
-/// Tries all combinations of the values of --over by successive halving: each round is more precise than the one before, and
-/// settings go out that are worse than the best for the same requests. Writes DIR/NAME/tune.csv, the scenario with the best
-/// settings (tuned.toml), and a picture of throughput and p99 of those that were left.
+/// Tries all combinations of the values of --over by successive halving: each round is more precise than the one
+/// before, and settings go out that are worse than the best for the same requests. Writes DIR/NAME/tune.csv, the
+/// scenario with the best settings (tuned.toml), and a picture of throughput and p99 of those that were left.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     #[command(flatten)]
@@ -39,18 +39,18 @@ pub struct Args {
     #[arg(long, value_name = "LABEL")]
     policy: String,
 
-    /// Values to try (repeatable): a key of the policy, or any key of the scenario, such as device.workers=1,2 [default: keys
-    /// for the size of batches, the delay and the instances]
+    /// Values to try (repeatable): a key of the policy, or any key of the scenario, such as device.workers=1,2
+    /// [default: keys for the size of batches, the delay and the instances]
     #[arg(long, value_name = "KEY=V1,V2,…")]
     over: Vec<String>,
 
-    /// Compute the best wait_for of a control-limit policy at each of the scenario's rates, by value iteration instead of
-    /// runs: for Poisson arrivals of equal requests, and one worker
+    /// Compute the best wait_for of a control-limit policy at each of the scenario's rates, by value iteration instead
+    /// of runs: for Poisson arrivals of equal requests, and one worker
     #[arg(long, conflicts_with_all = ["over", "rate"])]
     optimal: bool,
 
-    /// What a worker that is always busy is worth, as latency: --optimal minimizes the mean latency plus this weight times
-    /// the busy share
+    /// What a worker that is always busy is worth, as latency: --optimal minimizes the mean latency plus this weight
+    /// times the busy share
     #[arg(long, value_name = "TIME", default_value = "0ms", requires = "optimal", value_parser = Nanos::parse)]
     busy_weight: Nanos,
 

@@ -19,13 +19,13 @@ use crate::lab::validate::set::{
 
 /// Validate the simulator against this machine
 ///
-/// For each scenario: measures its cells, finds the capacity of each policy, and runs every policy for real at loads from
-/// below to above that capacity, with a piece of the profile after each run. Then simulates the same requests with the costs
-/// and the noise of the whole profile (costs.csv, noise.csv), many times.
+/// For each scenario: measures its cells, finds the capacity of each policy, and runs every policy for real at loads
+/// from below to above that capacity, with a piece of the profile after each run. Then simulates the same requests with
+/// the costs and the noise of the whole profile (costs.csv, noise.csv), many times.
 ///
-/// Prints medians, the spread of the real runs, the interval in which 95 % of the simulated runs are, and whether a replay of
-/// the recorded runs results in the same decisions. The last lines count the real runs in their intervals, and say how wide
-/// these are. Rates and lengths differ from those of the profile.
+/// Prints medians, the spread of the real runs, the interval in which 95 % of the simulated runs are, and whether a
+/// replay of the recorded runs results in the same decisions. The last lines count the real runs in their intervals,
+/// and say how wide these are. Rates and lengths differ from those of the profile.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenarios that draw their requests, files or names [default: those of validate, on GPUs those of validate/gpu]

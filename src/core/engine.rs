@@ -14,8 +14,8 @@ use crate::core::workload::trace::Request;
 
 /// Runs requests through a policy on a backend until all are served.
 ///
-/// All events of an instant are handled before any scheduling at that instant: completions in the order of submission, then
-/// arrivals in trace order, then the policy's wake-up. The order is defined only here.
+/// All events of an instant are handled before any scheduling at that instant: completions in the order of submission,
+/// then arrivals in trace order, then the policy's wake-up. The order is defined only here.
 ///
 /// # Errors
 /// [`Error::Interrupted`] once `stop` is set, or the recorder's limit is reached.

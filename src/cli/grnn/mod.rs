@@ -28,8 +28,8 @@ pub fn run(command: &GrnnCommand) -> Result<()> {
 
 /// Measure the model's parameters of this host's GPU, and write a device file
 ///
-/// Micro-benchmarks measure multiply-adds, shuffles, the L2 cache, the barrier of a row, products and reductions; S1, S2 and S3
-/// are fitted to them. rank and tune read the file with --device.
+/// Micro-benchmarks measure multiply-adds, shuffles, the L2 cache, the barrier of a row, products and reductions; S1,
+/// S2 and S3 are fitted to them. rank and tune read the file with --device.
 #[derive(clap::Args, Clone, Debug)]
 pub struct FitArgs {
     /// The name of the device

@@ -16,8 +16,9 @@ use crate::lab::results::table::tabulate;
 
 /// Rank the mappings of a persistent kernel
 ///
-/// Costs are per step, in dependent fused multiply-adds: GC reads the state from the L2 cache, SC is a second synchronisation,
-/// RC sums over the threads of a work group, PC computes the products. The model ranks mappings; it does not predict times.
+/// Costs are per step, in dependent fused multiply-adds: GC reads the state from the L2 cache, SC is a second
+/// synchronisation, RC sums over the threads of a work group, PC computes the products. The model ranks mappings; it
+/// does not predict times.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// The cell; for a GRU, both kernels (one or two synchronisations) are ranked together

@@ -22,8 +22,8 @@ use crate::papers::measured::{
 
 /// Find the fastest mapping of a persistent kernel on this host's GPU
 ///
-/// Compiles the mappings that the model ranks first, checks them against the CPU and runs them. The fastest is kept for later
-/// runs.
+/// Compiles the mappings that the model ranks first, checks them against the CPU and runs them. The fastest is kept for
+/// later runs.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// The cell; for a GRU, both kernels (one or two synchronisations) are tried
@@ -38,8 +38,8 @@ pub struct Args {
     /// Steps of a sequence
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     steps: u32,
-    /// The device whose constants rank the mappings, by name or as a file; the number of multiprocessors is the GPU's [default: the
-    /// device in the GPU's name, otherwise titan-v]
+    /// The device whose constants rank the mappings, by name or as a file; the number of multiprocessors is the GPU's
+    /// [default: the device in the GPU's name, otherwise titan-v]
     #[arg(long)]
     device: Option<String>,
     /// Number of mappings to run, from the top of the ranking

@@ -27,13 +27,13 @@ use crate::papers::{CheckedClaim, Exhibit, Findings, Paper, ReproductionPlan, ch
 
 /// Reproduce the papers' figures, or check their claims
 ///
-/// `list` names the figures. `batchmaker fig13a` runs the scenario of a figure, draws it and checks the paper's claims about it.
-/// `claims` checks all claims of a paper: the paper's value, ours, the gap and the reason. `all` does all of this and writes a
-/// page, index.html. Without a paper, `list`, `claims` and `all` cover every paper.
+/// `list` names the figures. `batchmaker fig13a` runs the scenario of a figure, draws it and checks the paper's claims
+/// about it. `claims` checks all claims of a paper: the paper's value, ours, the gap and the reason. `all` does all of
+/// this and writes a page, index.html. Without a paper, `list`, `claims` and `all` cover every paper.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// batchmaker, late, jit, dvabatch or grnn, then names of figures, list, claims or all; or neighbours, all policies side by
-    /// side; or continuous, from padding to continuous batching
+    /// batchmaker, late, jit, dvabatch or grnn, then names of figures, list, claims or all; or neighbours, all policies
+    /// side by side; or continuous, from padding to continuous batching
     #[arg(required = true, value_name = "[PAPER] FIGURE")]
     pub what: Vec<String>,
 
@@ -45,13 +45,13 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// Times of persistent kernels on a GPU, to compare with GRNN's (from grnn tune --out or scripts/gpu-check.sh); the default, an
-    /// H100's, is inside the program
+    /// Times of persistent kernels on a GPU, to compare with GRNN's (from grnn tune --out or scripts/gpu-check.sh); the
+    /// default, an H100's, is inside the program
     #[arg(long, value_name = "FILE", default_value = GRNN_MEASURED)]
     pub measured: PathBuf,
 
-    /// Also measure jit table2 on this processor, which takes a minute; with a folder of data on SICK's trees, otherwise on
-    /// generated ones
+    /// Also measure jit table2 on this processor, which takes a minute; with a folder of data on SICK's trees,
+    /// otherwise on generated ones
     #[arg(long, conflicts_with_all = ["plan", "shard", "merge_only"])]
     pub measure: bool,
 

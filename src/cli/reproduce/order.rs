@@ -83,8 +83,8 @@ impl Order {
         exhibits
     }
 
-    /// The names of the exhibits that the checked claims of a paper need. Claims are checked if the user asks for all of
-    /// them, or names their figure.
+    /// The names of the exhibits that the checked claims of a paper need. Claims are checked if the user asks for all
+    /// of them, or names their figure.
     fn exhibits_of_claims(&self, paper: Paper) -> BTreeSet<&'static str> {
         let mut needed = BTreeSet::new();
         for claim in paper.claims() {

@@ -31,13 +31,13 @@ pub enum TraceCommand {
     Info(info::Args),
     /// Convert a public trace, sentences or trees into a trace
     ///
-    /// Formats with times keep the gaps between requests, and the first request arrives at 0. Sentences and trees have no times:
-    /// they arrive in the file's order, by --process and --rate.
+    /// Formats with times keep the gaps between requests, and the first request arrives at 0. Sentences and trees have
+    /// no times: they arrive in the file's order, by --process and --rate.
     Import(import::Args),
     /// Filter, cut and scale a trace
     ///
-    /// In this order: drops requests that are too long, skips the first of the others, and takes --take of the rest. The
-    /// remaining requests are numbered from 0 and shifted so that the first arrives at 0. Then the time is scaled.
+    /// In this order: drops requests that are too long, skips the first of the others, and takes --take of the rest.
+    /// The remaining requests are numbered from 0 and shifted so that the first arrives at 0. Then the time is scaled.
     Convert(convert::Args),
 }
 

@@ -17,9 +17,9 @@ pub trait Backend {
     /// [`Backend::wants_members`].
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>);
 
-    /// Waits for the next completion until `until`. Completions are ordered by their finish, then by submission. Returns
-    /// `None` if `until` is reached or, without an `until`, if nothing is running. With an `until`, a real clock may
-    /// return `None` earlier, so that a user can stop the run.
+    /// Waits for the next completion until `until`. Completions are ordered by their finish, then by submission.
+    /// Returns `None` if `until` is reached or, without an `until`, if nothing is running. With an `until`, a real
+    /// clock may return `None` earlier, so that a user can stop the run.
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion>;
 
     /// Whether the backend needs the nodes of a task. Listing them takes time in proportion to the batch.

@@ -157,7 +157,8 @@ const GRAPHS: [&str; 5] = [
     include_str!("../../../scenarios/graphs/explicit.json"),
 ];
 
-/// A model, with the text of its file if it has one. Every fifth workload is of a graph model, every tenth of a network.
+/// A model, with the text of its file if it has one. Every fifth workload is of a graph model, every tenth of a
+/// network.
 pub fn draw_model(number: u32, rng: &mut RandomSequence) -> (Model, Option<String>) {
     let model = match number % 5 {
         0 => Model::Lstm,

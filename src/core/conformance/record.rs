@@ -26,8 +26,8 @@ pub struct SeenTask {
 }
 
 impl CheckedRun {
-    /// The record of a run that keeps the rows of its tasks. `members` says whether the backend asks for the nodes, which
-    /// the laws need.
+    /// The record of a run that keeps the rows of its tasks. `members` says whether the backend asks for the nodes,
+    /// which the laws need.
     ///
     /// # Panics
     /// If a task is not done.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::base::units::Nanos;
 
-/// A curve is linear between points and flat below the first. Above the last it follows the line of the last two points, or
-/// is proportional if there is only one; it is never below zero. Times are computed in integers and rounded half up, so that
-/// they are the same on every platform.
+/// A curve is linear between points and flat below the first. Above the last it follows the line of the last two
+/// points, or is proportional if there is only one; it is never below zero. Times are computed in integers and rounded
+/// half up, so that they are the same on every platform.
 #[derive(Clone, Debug)]
 pub struct Curve {
     /// The batches and their times in ns, ascending; each batch is there once.

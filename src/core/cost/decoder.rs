@@ -1,8 +1,8 @@
 //! The times of a language model's iterations from a device's data sheet and the model's shape.
 //!
 //! The matrices are read once and multiplied with all tokens, whichever takes longer; then attention reads the keys and
-//! values of the context. Attention's own products are left out: in a prompt of n tokens they are n / (12 · width) of the
-//! others.
+//! values of the context. Attention's own products are left out: in a prompt of n tokens they are n / (12 · width) of
+//! the others.
 
 use std::sync::Arc;
 

@@ -23,8 +23,8 @@ pub trait CostModel: Send + Sync {
     /// The time of one run of a batched cell, whatever [`Step::times`] is.
     fn cell(&self, step: &Step) -> Nanos;
 
-    /// The time of all [`Step::times`] runs. A device overrides it if a run costs less in a task of whole requests, or if a
-    /// persistent kernel does all runs.
+    /// The time of all [`Step::times`] runs. A device overrides it if a run costs less in a task of whole requests, or
+    /// if a persistent kernel does all runs.
     fn runs(&self, step: &Step, _: MemberKind) -> Runs {
         Runs::repeated(self.cell(step), step)
     }
@@ -34,8 +34,8 @@ pub trait CostModel: Send + Sync {
         Nanos::ZERO
     }
 
-    /// The time of one of [`POLICY_ROWS`](crate::core::workload::row_names::POLICY_ROWS), which no device adds to a task
-    /// by itself. A policy adds it to the [extra time](crate::core::task::ExtraTime) of its tasks.
+    /// The time of one of [`POLICY_ROWS`](crate::core::workload::row_names::POLICY_ROWS), which no device adds to a
+    /// task by itself. A policy adds it to the [extra time](crate::core::task::ExtraTime) of its tasks.
     fn policy_row(&self, _name: &str, _count: u32) -> Nanos {
         Nanos::ZERO
     }

@@ -14,8 +14,8 @@ use crate::core::workload::arrivals::LAST_ARRIVAL;
 use crate::core::workload::describe::mean_and_sd;
 use crate::core::workload::random::RandomSequence;
 
-/// How long tasks of a profile took, over time, and how much longer than their rows of the cost table. It is read from a
-/// CSV file `time_ns,size,factor,ns`.
+/// How long tasks of a profile took, over time, and how much longer than their rows of the cost table. It is read from
+/// a CSV file `time_ns,size,factor,ns`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoiseRecord {
     samples: Vec<NoiseSample>,
@@ -139,7 +139,8 @@ impl NoiseRecord {
         })
     }
 
-    /// The mean and the standard deviation of the factors, and the correlation of tasks at some distances where it is known.
+    /// The mean and the standard deviation of the factors, and the correlation of tasks at some distances where it is
+    /// known.
     pub fn describe(&self) -> String {
         let (mean, deviation) = mean_and_sd(self.samples.iter().map(NoiseSample::factor))
             .expect("a record has a sample");
@@ -206,8 +207,8 @@ fn end(samples: &[NoiseSample]) -> Nanos {
         .map_or(Nanos::ZERO, |last| last.start + last.took)
 }
 
-/// How long the device takes for some work from an instant on. A pause is added to the time of the work that meets it; while
-/// the device is slow, times are multiplied. The start of the stretch follows its end.
+/// How long the device takes for some work from an instant on. A pause is added to the time of the work that meets it;
+/// while the device is slow, times are multiplied. The start of the stretch follows its end.
 fn time_of(work: Nanos, from: Nanos, stretch: &[NoiseSample]) -> Nanos {
     let first = &stretch[0];
     let last = &stretch[stretch.len() - 1];
@@ -370,7 +371,7 @@ mod tests {
         Arc::new(one_by_one((0..80_000).map(|ms| (1, 1.0 + ms as f64 / 1e3))))
     }
 
-    /// The millisecond of the [`ramp`] that this instant replays, from the factor of 10 µs of work.
+    /// The millisecond of the `ramp` that this instant replays, from the factor of 10 µs of work.
     fn milliseconds(noise: &mut Noise, at: Nanos) -> u64 {
         noise.disturbed(Nanos(10_000), at).0 / 10 - 1_000
     }

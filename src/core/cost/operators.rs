@@ -7,8 +7,8 @@
 use crate::base::units::CellId;
 use crate::core::workload::operator::{Operator, OperatorKind};
 
-/// The floating-point operations in the time of a byte: 15.7 TFLOP/s by 900 GB/s of a V100, rounded. It affects only the
-/// few operators that are bound by memory.
+/// The floating-point operations in the time of a byte: 15.7 TFLOP/s by 900 GB/s of a V100, rounded. It affects only
+/// the few operators that are bound by memory.
 pub const BALANCE: u64 = 17;
 
 const FLOAT: u64 = 4;
@@ -34,8 +34,8 @@ impl OperatorWork {
         }
     }
 
-    /// The time of these rows, measured in floating-point operations. Bytes count as the operations that take as long; only
-    /// the operations of products can take longer.
+    /// The time of these rows, measured in floating-point operations. Bytes count as the operations that take as long;
+    /// only the operations of products can take longer.
     fn at(self, rows: u64) -> u64 {
         (2 * self.weights * rows).max(BALANCE * FLOAT * (self.weights + self.of_row * rows))
     }

@@ -12,8 +12,9 @@ use crate::base::units::{CellId, Nanos, NodeId, Share, WorkerId};
 use crate::core::task::{Members, NodeRef, Part, Task};
 use crate::core::workload::cell_graph::CellGraph;
 
-/// The times of a run's tasks by a model's costs. With the rows `transfer` of the cost table, a task pays for each state that
-/// one of its nodes takes from another worker; without such rows the states are not followed. Noise changes the times.
+/// The times of a run's tasks by a model's costs. With the rows `transfer` of the cost table, a task pays for each
+/// state that one of its nodes takes from another worker; without such rows the states are not followed. Noise changes
+/// the times.
 pub struct TaskTimes {
     costs: TableCosts,
     followed: Option<StateTracker>,

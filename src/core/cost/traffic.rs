@@ -6,8 +6,8 @@ use crate::base::units::{Nanos, Share};
 use crate::core::workload::dnn::Form;
 use crate::core::workload::operator::{Operator, OperatorKind};
 
-/// What a step reads and writes at least: the weights of each product once, and with each row the inputs and outputs of the
-/// products. Elementwise functions may be part of a product's kernel and do not count.
+/// What a step reads and writes at least: the weights of each product once, and with each row the inputs and outputs of
+/// the products. Elementwise functions may be part of a product's kernel and do not count.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     numbers: Numbers,
@@ -27,8 +27,8 @@ enum Numbers {
 }
 
 impl Traffic {
-    /// The traffic of a cell with these operators, or `None` if one is unknown. In a `chain` exactly one cell precedes each
-    /// cell.
+    /// The traffic of a cell with these operators, or `None` if one is unknown. In a `chain` exactly one cell precedes
+    /// each cell.
     pub fn of_cell(
         list: &[Operator],
         chain: bool,

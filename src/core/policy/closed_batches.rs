@@ -71,8 +71,8 @@ impl ClosedBatches {
         self.sizes.push_back(self.members.len() - before);
     }
 
-    /// Fills `batch` with the first closed batch and those behind it that merge with it. Returns their number, which is 0 if
-    /// no batch is closed.
+    /// Fills `batch` with the first closed batch and those behind it that merge with it. Returns their number, which is
+    /// 0 if no batch is closed.
     pub fn take(&mut self, now: Nanos, batch: &mut PaddedBatch) -> usize {
         batch.clear();
         let mut merged = 0;

@@ -20,7 +20,8 @@ pub struct DueFirst {
 }
 
 impl DueFirst {
-    /// An empty queue for batches of at most `max_batch`, which end the margin before the earliest deadline of their members.
+    /// An empty queue for batches of at most `max_batch`, which end the margin before the earliest deadline of their
+    /// members.
     pub fn new(
         who: &str,
         max_batch: u32,
@@ -83,8 +84,8 @@ impl DueFirst {
         if time <= due { Some(due - time) } else { None }
     }
 
-    /// The instant until which one more request, like the longest of the first `size`, could join them in time. It is zero
-    /// if the batch is full, if others wait already, or if there is no deadline.
+    /// The instant until which one more request, like the longest of the first `size`, could join them in time. It is
+    /// zero if the batch is full, if others wait already, or if there is no deadline.
     pub fn grows_until(&mut self, size: usize) -> Nanos {
         if size < self.waiting.len() || size == self.max_batch || self.waiting[0].due == Nanos::MAX
         {
@@ -111,8 +112,8 @@ impl DueFirst {
         });
     }
 
-    /// Nexus's early drop: rejects the first requests until a window of the next ones ends in time if it starts now, and
-    /// returns that window. `None` if no request is left.
+    /// Nexus's early drop: rejects the first requests until a window of the next ones ends in time if it starts now,
+    /// and returns that window. `None` if no request is left.
     pub fn drop_early(
         &mut self,
         window: usize,
@@ -144,8 +145,8 @@ impl DueFirst {
     }
 }
 
-/// The first number of a range for which `holds` is true, if it is true for all numbers after that; the end of the range if it
-/// is true for none. Otherwise any number of the range may be returned.
+/// The first number of a range for which `holds` is true, if it is true for all numbers after that; the end of the
+/// range if it is true for none. Otherwise any number of the range may be returned.
 pub fn first_in(mut range: Range<usize>, mut holds: impl FnMut(usize) -> bool) -> usize {
     while !range.is_empty() {
         let middle = (range.start + range.end) / 2;

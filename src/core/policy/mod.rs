@@ -1,7 +1,7 @@
 //! Batching policies.
 //!
-//! A policy receives arrivals and completions, and submits batched tasks through [`Dispatch`]. It reads no clock, draws no
-//! unseeded random number and iterates over no hash map, so the same events give the same tasks on every backend.
+//! A policy receives arrivals and completions, and submits batched tasks through [`Dispatch`]. It reads no clock, draws
+//! no unseeded random number and iterates over no hash map, so the same events give the same tasks on every backend.
 
 pub mod admission;
 pub mod closed_batches;
@@ -62,12 +62,12 @@ pub trait Policy {
         }
     }
 
-    /// Submits tasks, and may reject requests. The engine calls it once for each instant, after all its events. Idle workers
-    /// should get work in the order of their numbers.
+    /// Submits tasks, and may reject requests. The engine calls it once for each instant, after all its events. Idle
+    /// workers should get work in the order of their numbers.
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>);
 
-    /// The instant at which [`Policy::schedule`] must be called even without events. The engine asks after each `schedule`,
-    /// and ignores an instant that is not in the future.
+    /// The instant at which [`Policy::schedule`] must be called even without events. The engine asks after each
+    /// `schedule`, and ignores an instant that is not in the future.
     fn wake_at(&self) -> Option<Nanos> {
         None
     }

@@ -1,6 +1,6 @@
-//! Nexus's early drop (SOSP'19, section 6.3): a window as long as the planned batch slides over the queue. It stops at the
-//! first request that can wait for the whole window to run. Earlier requests are dropped, because a batch small enough for
-//! them would lower the throughput.
+//! Nexus's early drop (SOSP'19, section 6.3): a window as long as the planned batch slides over the queue. It stops at
+//! the first request that can wait for the whole window to run. Earlier requests are dropped, because a batch small
+//! enough for them would lower the throughput.
 
 use super::due_first::DueFirst;
 use super::prelude::*;

@@ -1,9 +1,9 @@
 //! Graph batching by padding: requests of similar length run as one batch from start to end (TensorFlow, MXNet).
 //!
-//! Buckets take turns, and a batch runs to its bucket's length or its longest member's (BatchMaker, section 7.1). A turn
-//! sends all requests that wait in the bucket when it begins: "round-robin scheduling across buckets" (7.1), in which
-//! under load "a request must wait for more buckets to finish execution and each bucket also executes a larger batch of
-//! requests at a time" (7.2). [`Turn`] has the alternatives.
+//! Buckets take turns, and a batch runs to its bucket's length or its longest member's (BatchMaker, section 7.1). A
+//! turn sends all requests that wait in the bucket when it begins: "round-robin scheduling across buckets" (7.1), in
+//! which under load "a request must wait for more buckets to finish execution and each bucket also executes a larger
+//! batch of requests at a time" (7.2). [`Turn`] has the alternatives.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -24,7 +24,8 @@ pub struct Padded {
     /// The largest number of requests in a batch.
     #[default = 512]
     pub max_batch: u32,
-    /// The length to which batches are padded. The last bucket ends at the longest request of the trace or of the dataset.
+    /// The length to which batches are padded. The last bucket ends at the longest request of the trace or of the
+    /// dataset.
     #[default(PadTo::Bucket)]
     pub pad_to: PadTo,
     #[default(Turn::Bucket)]
@@ -32,12 +33,12 @@ pub struct Padded {
     /// The time that a bucket's oldest request may wait for a full batch.
     #[serde(with = "super::values::time_with_unit")]
     pub window: Nanos,
-    /// The number of a worker's batches that wait behind the running one, with fixed members. Triton with TensorRT has 1,
-    /// because its instance takes the next batch when the running one has read its inputs (`ready_for_input_` in
+    /// The number of a worker's batches that wait behind the running one, with fixed members. Triton with TensorRT has
+    /// 1, because its instance takes the next batch when the running one has read its inputs (`ready_for_input_` in
     /// `tensorrt_backend`).
     pub ahead: u32,
-    /// The release of Triton whose batcher is used, with `window` as its delay. Both `None` and `"22.03"` form a batch when a
-    /// worker takes it.
+    /// The release of Triton whose batcher is used, with `window` as its delay. Both `None` and `"22.03"` form a batch
+    /// when a worker takes it.
     pub version: Option<Version>,
 }
 
@@ -128,8 +129,8 @@ impl Padded {
         })
     }
 
-    /// Whether longer inputs take more time. Without input sizes in the cost table they do not, and nothing is then padded to
-    /// a bucket.
+    /// Whether longer inputs take more time. Without input sizes in the cost table they do not, and nothing is then
+    /// padded to a bucket.
     fn pays_for_inputs(&self, setup: &Setup<'_>) -> bool {
         let (Model::Dnn(_), Some(costs)) = (setup.model, setup.costs) else {
             return true;

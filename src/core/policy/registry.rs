@@ -109,20 +109,20 @@ pub trait Settings: fmt::Debug + Send + Sync {
         1
     }
 
-    /// Whether steps are operators, numbered as in a [`Catalogue`](crate::core::workload::operator::catalogue::Catalogue).
-    /// Only simulated devices run them.
+    /// Whether steps are operators, numbered as in a
+    /// [`Catalogue`](crate::core::workload::operator::catalogue::Catalogue). Only simulated devices run them.
     fn runs_operators(&self) -> bool {
         false
     }
 
-    /// Whether tasks are [iterations](crate::core::task::Iteration) of a language model. Such policies serve only language
-    /// models, and other policies serve none.
+    /// Whether tasks are [iterations](crate::core::task::Iteration) of a language model. Such policies serve only
+    /// language models, and other policies serve none.
     fn iterates(&self) -> bool {
         false
     }
 
-    /// Whether tasks run [`Members::Parts`](crate::core::task::Members::Parts), all steps of which a device may run in one
-    /// launch.
+    /// Whether tasks run [`Members::Parts`](crate::core::task::Members::Parts), all steps of which a device may run in
+    /// one launch.
     fn runs_parts(&self) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! Request-level batching of language models, as in FasterTransformer (Orca, OSDI 2022, section 2): the requests of a batch
-//! start together, with prompts padded to the longest, and return together, when the last of them has ended.
+//! Request-level batching of language models, as in FasterTransformer (Orca, OSDI 2022, section 2): the requests of a
+//! batch start together, with prompts padded to the longest, and return together, when the last of them has ended.
 
 use super::prelude::*;
 use super::sequences::KvMemory;

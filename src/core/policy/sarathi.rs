@@ -1,6 +1,6 @@
-//! Stall-free batches with chunked prefills (Sarathi-Serve, OSDI 2024, section 4, algorithm 3): each iteration has a budget of
-//! tokens. All sequences decode in it; the rest goes to the prompt that is partly fed, then to new ones. Memory is paged and
-//! sequences are preempted as in vLLM.
+//! Stall-free batches with chunked prefills (Sarathi-Serve, OSDI 2024, section 4, algorithm 3): each iteration has a
+//! budget of tokens. All sequences decode in it; the rest goes to the prompt that is partly fed, then to new ones.
+//! Memory is paged and sequences are preempted as in vLLM.
 
 use super::prelude::*;
 use super::sequences::{Continuous, KvMemory};
@@ -9,7 +9,8 @@ use super::sequences::{Continuous, KvMemory};
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sarathi {
-    /// The number of tokens in an iteration. It is at least `max_batch`, so that every sequence decodes in each iteration.
+    /// The number of tokens in an iteration. It is at least `max_batch`, so that every sequence decodes in each
+    /// iteration.
     #[default = 512]
     pub token_budget: u32,
     /// The largest number of sequences in an iteration.

@@ -1,7 +1,8 @@
-//! Parts of policies for language models: sequences that wait, are fed and decode, and the memory of their keys and values.
+//! Parts of policies for language models: sequences that wait, are fed and decode, and the memory of their keys and
+//! values.
 //!
-//! The sequences that decode on a worker grow together. So the cost of planning an iteration is proportional to the sequences
-//! that begin, end or are preempted, and not to its members.
+//! The sequences that decode on a worker grow together. So the cost of planning an iteration is proportional to the
+//! sequences that begin, end or are preempted, and not to its members.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -24,8 +25,8 @@ pub struct Continuous<P> {
     workers: Vec<WorkerSequences>,
 }
 
-/// The tokens of a request that are fed before it decodes: its prompt, and after a preemption also the tokens that it has
-/// generated.
+/// The tokens of a request that are fed before it decodes: its prompt, and after a preemption also the tokens that it
+/// has generated.
 #[derive(Clone, Copy, Debug)]
 struct Prompt {
     request: RequestId,
@@ -352,8 +353,8 @@ impl IterationPlan<'_, '_> {
         });
     }
 
-    /// Feeds the last token of each sequence that decodes. Without memory for all of them, the latest arrivals are preempted:
-    /// they free their memory, and are fed again later (recomputation).
+    /// Feeds the last token of each sequence that decodes. Without memory for all of them, the latest arrivals are
+    /// preempted: they free their memory, and are fed again later (recomputation).
     pub fn decode(&mut self) {
         self.reject_full();
         loop {
@@ -372,8 +373,8 @@ impl IterationPlan<'_, '_> {
         running.context += (running.bases + count as i64 * (running.ticks + 1)) as u64;
     }
 
-    /// Feeds up to `most` tokens of the prompt that is partly fed, or else of the next one, which it admits. Returns false if no
-    /// prompt waits, or if there is no room.
+    /// Feeds up to `most` tokens of the prompt that is partly fed, or else of the next one, which it admits. Returns
+    /// false if no prompt waits, or if there is no room.
     pub fn feed(&mut self, most: u64) -> bool {
         if most == 0 {
             return false;
@@ -474,8 +475,8 @@ mod tests {
     use crate::core::workload::shape::Shape;
     use crate::core::workload::trace::Requests;
 
-    /// The keys and values of these 200 requests take several times the memory, and some outputs outgrow it. The recorder asserts
-    /// that no task has more blocks than there are.
+    /// The keys and values of these 200 requests take several times the memory, and some outputs outgrow it. The
+    /// recorder asserts that no task has more blocks than there are.
     #[test]
     fn all_memory_is_free_at_the_end() {
         let model = Model::Llm(None);

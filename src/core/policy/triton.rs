@@ -29,11 +29,11 @@ pub struct Triton {
     /// Whether batches above the smallest preferred size have a preferred size even after the delay (server#7604; not
     /// in Triton).
     pub mandatory: bool,
-    /// The largest sum of the lengths in a batch. A longer request is a batch of its own (ray#58956; Triton leaves such rules
-    /// to custom batching).
+    /// The largest sum of the lengths in a batch. A longer request is a batch of its own (ray#58956; Triton leaves such
+    /// rules to custom batching).
     pub max_total: Option<u64>,
-    /// The number of levels; 0 for none. A class of priority 1 has the last level, one of priority `priority_levels` the
-    /// first.
+    /// The number of levels; 0 for none. A class of priority 1 has the last level, one of priority `priority_levels`
+    /// the first.
     pub priority_levels: u32,
     /// The level of requests without a class or with priority 0.
     pub default_priority_level: u32,
@@ -45,8 +45,9 @@ pub struct Triton {
     /// The `count` of the instance group. Each instance has a stream, and all instances of a worker share it.
     #[default = 1]
     pub instances: u16,
-    /// The number of an instance's batches behind the running one, with fixed members. TensorRT's backend has 1, because its
-    /// instance takes the next batch when the running one has read its inputs (`ready_for_input_` in `tensorrt_backend`).
+    /// The number of an instance's batches behind the running one, with fixed members. TensorRT's backend has 1,
+    /// because its instance takes the next batch when the running one has read its inputs (`ready_for_input_` in
+    /// `tensorrt_backend`).
     pub ahead: u32,
     pub version: Version,
 }
@@ -333,8 +334,9 @@ struct TritonPolicy {
 }
 
 impl TritonPolicy {
-    /// Triton's `GetDynamicBatch` for requests of one entry each: the size of the batch that a free instance is to send, and
-    /// the rule that gives it. Otherwise returns the instant until which it waits for more requests, if any wait.
+    /// Triton's `GetDynamicBatch` for requests of one entry each: the size of the batch that a free instance is to
+    /// send, and the rule that gives it. Otherwise returns the instant until which it waits for more requests, if any
+    /// wait.
     fn next_batch(&self, now: Nanos) -> Result<(usize, &'static str), Option<Nanos>> {
         let delay = self.settings.max_queue_delay;
         let max_batch = self.settings.max_batch as usize;
@@ -374,8 +376,8 @@ impl TritonPolicy {
         levels.flat_map(|level| level.queue.iter().chain(&level.delayed))
     }
 
-    /// Closes batches while there is room for them. Returns the instant until which no batch is ready, if requests wait for
-    /// that.
+    /// Closes batches while there is room for them. Returns the instant until which no batch is ready, if requests wait
+    /// for that.
     fn close(&mut self, now: Nanos) -> Option<Nanos> {
         while self.closed.as_ref().is_some_and(ClosedBatches::has_place) {
             match self.next_batch(now) {
@@ -389,8 +391,8 @@ impl TritonPolicy {
         None
     }
 
-    /// Fills `batch` for a free instance. Otherwise returns the instant until which no batch is ready, if requests wait for
-    /// that.
+    /// Fills `batch` for a free instance. Otherwise returns the instant until which no batch is ready, if requests wait
+    /// for that.
     fn take(&mut self, now: Nanos) -> Result<BatchOrigin, Option<Nanos>> {
         let until = self.close(now);
         if let Some(closed) = &mut self.closed {
@@ -435,8 +437,8 @@ impl TritonPolicy {
         });
     }
 
-    /// Offers a batch to each instance that may have one. Returns the instant until which no batch is ready, if requests wait
-    /// for that.
+    /// Offers a batch to each instance that may have one. Returns the instant until which no batch is ready, if
+    /// requests wait for that.
     fn send_all(&mut self, dispatch: &mut Dispatch<'_>) -> Option<Nanos> {
         let now = dispatch.now();
         let batches_of_instance = self.settings.ahead as usize + 1;

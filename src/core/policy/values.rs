@@ -86,8 +86,8 @@ fn names_of(cells: &[CellType]) -> String {
     names.join(", ")
 }
 
-/// The ascending sizes that cells are made for (BatchMaker's `Bsizes`); `None` for any size. A step is padded up to the next
-/// size.
+/// The ascending sizes that cells are made for (BatchMaker's `Bsizes`); `None` for any size. A step is padded up to the
+/// next size.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct BatchSizes(pub Option<Vec<u32>>);

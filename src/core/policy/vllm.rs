@@ -1,6 +1,6 @@
 //! Paged memory for keys and values (vLLM, SOSP 2023, sections 4.3 and 4.5; the order of prompts is that of its first
-//! releases): sequences get a block when they need one. While prompts wait and fit, iterations feed prompts only; otherwise all
-//! sequences decode. Without a free block, the latest arrivals are preempted and computed again later.
+//! releases): sequences get a block when they need one. While prompts wait and fit, iterations feed prompts only;
+//! otherwise all sequences decode. Without a free block, the latest arrivals are preempted and computed again later.
 
 use super::prelude::*;
 use super::sequences::{Continuous, KvMemory};

@@ -9,8 +9,8 @@ use crate::core::cost::timing::task_time;
 use crate::core::cost::{CostModel, Extra};
 use crate::core::workload::cell_graph::CellRun;
 
-/// A policy that is a rule on a queue. The rule sends and drops at each instant, and returns the instant at which it has to be
-/// asked again even without events.
+/// A policy that is a rule on a queue. The rule sends and drops at each instant, and returns the instant at which it
+/// has to be asked again even without events.
 pub fn by_rule<Q: 'static>(
     queue: Q,
     arrive: impl FnMut(&mut Q, &Request<'_>) + 'static,

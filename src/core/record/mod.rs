@@ -1,7 +1,7 @@
 //! The record of a run: what happened to each request, and what the workers executed.
 //!
-//! A [`full::FullRecord`] keeps all requests. A [`compact::CompactRecord`] forgets a request when it has left, and keeps
-//! counts, sums and histograms. The module [`summary`](super::summary) computes the metrics from either.
+//! A [`full::FullRecord`] keeps all requests. A [`compact::CompactRecord`] forgets a request when it has left, and
+//! keeps counts, sums and histograms. The module [`summary`](super::summary) computes the metrics from either.
 
 mod options;
 

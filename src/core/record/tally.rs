@@ -16,7 +16,8 @@ pub struct Tally {
     pub within_slo: u64,
     /// The requests that finished between the first measured arrival of the run and its last arrival.
     pub inside: FinishCounts,
-    /// When requests finished after the last arrival of the run: those that missed the objective, and those that met it.
+    /// When requests finished after the last arrival of the run: those that missed the objective, and those that met
+    /// it.
     pub late: [Vec<Nanos>; 2],
 }
 

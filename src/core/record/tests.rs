@@ -8,8 +8,8 @@ use super::RecordOptions;
 use super::full::FullRecord;
 use crate::base::units::Nanos;
 
-/// The record of a run whose rows are the arrival, start and finish of each request, `u64::MAX` for never. The run ends at
-/// the last finish.
+/// The record of a run whose rows are the arrival, start and finish of each request, `u64::MAX` for never. The run ends
+/// at the last finish.
 pub(crate) fn record(rows: &[(u64, u64, u64)]) -> FullRecord {
     let mut record = FullRecord::new(rows.len(), 1, 1, RecordOptions::default());
     for (i, &(arrival, start, finish)) in rows.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! The tokens of language models: when each sequence gets one, and which one is its last. Policies learn the length of an
-//! output only when it ends.
+//! The tokens of language models: when each sequence gets one, and which one is its last. Policies learn the length of
+//! an output only when it ends.
 //!
-//! All sequences that decode on a worker get their tokens at the same instants. So the work for a task is proportional to
-//! the number of sequences that begin, end or are preempted with it, not to the number that decode.
+//! All sequences that decode on a worker get their tokens at the same instants. So the work for a task is proportional
+//! to the number of sequences that begin, end or are preempted with it, not to the number that decode.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -62,7 +62,8 @@ struct DecodingWorker {
     at: Nanos,
     /// The number of sequences that decode.
     decoding: u64,
-    /// The tick of each sequence's last token, the next one first. Entries of preempted sequences stay, and are ignored.
+    /// The tick of each sequence's last token, the next one first. Entries of preempted sequences stay, and are
+    /// ignored.
     ends: BinaryHeap<Reverse<(u64, RequestId)>>,
     /// The sequences that decode and have had no tick so far.
     fresh: Vec<RequestId>,

@@ -56,8 +56,8 @@ impl AffineService {
         Some(AffineService { alpha_ms, tau_ms })
     }
 
-    /// A bound of the mean latency in ms on a worker that takes all waiting requests (Inoue, arXiv 1912.06322), or `None` if
-    /// no batch is large enough for the rate.
+    /// A bound of the mean latency in ms on a worker that takes all waiting requests (Inoue, arXiv 1912.06322), or
+    /// `None` if no batch is large enough for the rate.
     pub fn mean_at_most(&self, rate_rps: f64) -> Option<f64> {
         let AffineService {
             alpha_ms: alpha,
@@ -96,7 +96,8 @@ impl Bounds {
     }
 }
 
-/// The fastest executions on any of several devices: policies may have their own costs, and the best of all bounds them.
+/// The fastest executions on any of several devices: policies may have their own costs, and the best of all bounds
+/// them.
 pub struct Fastest<'a> {
     devices: Vec<&'a TableCosts>,
     /// The largest batch of each cell type. The sizes in the cost tables are tried in any case.
@@ -144,8 +145,8 @@ impl<'a> Fastest<'a> {
         })
     }
 
-    /// The time of the critical path, each cell in its fastest batch; and the work: each cell's share of the batch with the
-    /// most cells per second, in nanoseconds.
+    /// The time of the critical path, each cell in its fastest batch; and the work: each cell's share of the batch with
+    /// the most cells per second, in nanoseconds.
     pub fn least(&mut self, graph: &CellGraph) -> (Nanos, f64) {
         match graph {
             CellGraph::Chains(runs) => runs.iter().fold((Nanos::ZERO, 0.0), |(time, work), run| {

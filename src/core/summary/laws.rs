@@ -80,8 +80,8 @@ pub fn causality(record: &FullRecord) -> Result<(), String> {
     Ok(())
 }
 
-/// A worker is busy while at least one of its tasks runs; the tasks of a stream do not overlap. The record must have kept
-/// its tasks.
+/// A worker is busy while at least one of its tasks runs; the tasks of a stream do not overlap. The record must have
+/// kept its tasks.
 pub fn busy_is_covered_by_tasks(record: &FullRecord) -> Result<(), String> {
     let tasks = &record.execution.tasks;
     if tasks.len() as u64 != record.execution.task_count {

@@ -65,8 +65,8 @@ pub struct Summary {
     pub worker_utilization: Vec<f64>,
     /// Whether the system did not keep up, or `None` if the run is too short to tell.
     pub saturated: Option<bool>,
-    /// The cell types that ran outside the measured batch sizes. The caller fills them in from the cost table; a real device
-    /// has none.
+    /// The cell types that ran outside the measured batch sizes. The caller fills them in from the cost table; a real
+    /// device has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extrapolated: Vec<Extrapolation>,
     /// The lateness of the load generator, or `None` if the clock is virtual or clients wait for their answers.

@@ -17,8 +17,8 @@ const SERVICES_IN_A_LONG_WAIT: u64 = 2;
 /// The first and the last of this number of parts represent the beginning and the end.
 const PARTS: usize = 10;
 
-/// Whether the number in the system grew steadily while requests arrived, more than a random walk would. `None` if the run
-/// is too short to tell.
+/// Whether the number in the system grew steadily while requests arrived, more than a random walk would. `None` if the
+/// run is too short to tell.
 pub(super) fn is_saturated(run: &OrderedRecord<'_>) -> Option<bool> {
     let order = &run.order;
     let first = run.arrival(*order.first()?);
@@ -86,8 +86,8 @@ pub(super) fn is_compact_saturated(record: &CompactRecord) -> Option<bool> {
     )
 }
 
-/// Whether the number in the system grows, given its means in the second to the fourth quarter, the number of requests, and
-/// the coefficient of variation of the gaps between arrivals.
+/// Whether the number in the system grows, given its means in the second to the fourth quarter, the number of requests,
+/// and the coefficient of variation of the gaps between arrivals.
 fn grows([second, third, fourth]: [f64; 3], requests: f64, variation: f64) -> Option<bool> {
     let growth = fourth - second;
     // Half of the arrivals lie between the middles of the two quarters.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// A quantile. Its value is in thousandths, so that ranks are computed in integers; its name is the prefix of its columns:
-/// `p99`, `p999`.
+/// A quantile. Its value is in thousandths, so that ranks are computed in integers; its name is the prefix of its
+/// columns: `p99`, `p999`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Quantile {
@@ -112,7 +112,8 @@ pub fn prediction(samples: &[f64]) -> Option<Interval> {
     })
 }
 
-/// The interval of the mean of `a - b`, in which noise that both share cancels out. It is `None` with fewer than two pairs.
+/// The interval of the mean of `a - b`, in which noise that both share cancels out. It is `None` with fewer than two
+/// pairs.
 ///
 /// # Panics
 /// If the numbers of samples differ.

@@ -43,8 +43,8 @@ impl Lateness {
         })
     }
 
-    /// The lateness of several runs: means of the means and percentiles, and the maximum of the maxima. It is valid if all
-    /// runs are valid, and invalid if one run is invalid.
+    /// The lateness of several runs: means of the means and percentiles, and the maximum of the maxima. It is valid if
+    /// all runs are valid, and invalid if one run is invalid.
     pub fn over(runs: &[Lateness]) -> Option<Lateness> {
         let valid = if runs.iter().any(|run| run.valid == Some(false)) {
             Some(false)

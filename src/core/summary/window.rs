@@ -5,9 +5,9 @@ use crate::core::record::tally::Tally;
 const WINDOW_SHARE: (usize, usize) = (9, 10);
 
 /// The window in which requests that finish count for the throughput; both ends are included. It begins with the first
-/// measured arrival and ends with the last arrival, so that stragglers don't count as idle capacity. It is longer if nine
-/// tenths of the requests have not finished by then, so that an overloaded run is measured while it works. If all requests
-/// arrive at once, it is the whole run.
+/// measured arrival and ends with the last arrival, so that stragglers don't count as idle capacity. It is longer if
+/// nine tenths of the requests have not finished by then, so that an overloaded run is measured while it works. If all
+/// requests arrive at once, it is the whole run.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     from: Nanos,

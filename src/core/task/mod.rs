@@ -1,4 +1,5 @@
-//! Tasks, and the access of policies to workers. All modules share these types, which know no backend, policy or metric.
+//! Tasks, and the access of policies to workers. All modules share these types, which know no backend, policy or
+//! metric.
 
 mod launches;
 mod worker_set;
@@ -30,8 +31,8 @@ pub struct Task<'a> {
     /// them. A request starts with the first of its tasks to start.
     pub requests: &'a [RequestId],
     pub members: Members<'a>,
-    /// What an iteration of a language model does; `None` for other models. The batch of its step is the number of tokens
-    /// that are fed, and the input is the context that is read.
+    /// What an iteration of a language model does; `None` for other models. The batch of its step is the number of
+    /// tokens that are fed, and the input is the context that is read.
     pub iteration: Option<Iteration>,
 }
 
@@ -80,8 +81,8 @@ impl<'a> Task<'a> {
 /// The effects of an iteration of a language model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Iteration {
-    /// The number of requests, the first of [`Task::requests`], whose prompts are completely fed with this task. Each gets its
-    /// next token, and decodes from then on. Further requests are fed a part.
+    /// The number of requests, the first of [`Task::requests`], whose prompts are completely fed with this task. Each
+    /// gets its next token, and decodes from then on. Further requests are fed a part.
     pub prefilled: u32,
     /// Whether every sequence that decodes on the worker gets a token.
     pub decodes: bool,
@@ -240,8 +241,8 @@ pub struct Step {
 }
 
 impl Step {
-    /// The step at the batch sizes of a device: full batches of the largest size, then the rest, padded to the next size.
-    /// `sizes` are ascending, and empty if the device runs any size.
+    /// The step at the batch sizes of a device: full batches of the largest size, then the rest, padded to the next
+    /// size. `sizes` are ascending, and empty if the device runs any size.
     pub fn padded(self, sizes: &[u32]) -> impl Iterator<Item = Step> {
         let mut full = None;
         let mut batch = self.batch;

@@ -1,6 +1,7 @@
 //! Sets of workers.
 
-/// A set of workers with numbers below 65,536: a bit for each worker, and a bit for each word of bits that is not empty.
+/// A set of workers with numbers below 65,536: a bit for each worker, and a bit for each word of bits that is not
+/// empty.
 pub(super) struct WorkerSet {
     words: Vec<u64>,
     filled: Vec<u64>,

@@ -53,8 +53,8 @@ pub struct Bin {
 }
 
 impl Description {
-    /// Describes a trace. By default the window of the peak is a second; in a span below ten seconds it is the longest of
-    /// 100 ms, 10 ms … that fits ten times.
+    /// Describes a trace. By default the window of the peak is a second; in a span below ten seconds it is the longest
+    /// of 100 ms, 10 ms … that fits ten times.
     pub fn of(trace: &Trace, window: Option<Nanos>) -> Description {
         let span = match &trace.arrivals[..] {
             [first, .., last] => *last - *first,

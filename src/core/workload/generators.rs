@@ -49,8 +49,8 @@ pub fn europarl_de() -> Shares<u32> {
     negative_binomial(2.417, 0.1021)
 }
 
-/// The lengths of German sentences, as [`europarl_de`], and of their English translations: the logarithm of the ratio is normal,
-/// with parameters by the German length.
+/// The lengths of German sentences, as [`europarl_de`], and of their English translations: the logarithm of the ratio
+/// is normal, with parameters by the German length.
 pub fn europarl_de_en() -> Shares<(u32, u32)> {
     europarl_de()
         .into_iter()
@@ -86,9 +86,9 @@ pub fn paper_lstm() -> Shares<u32> {
     (0..).zip(shares).skip(1).collect()
 }
 
-/// The tokens of prompts and outputs in Azure's conversation trace of 2023: log-normal, with the trace's medians (1,020 and
-/// 129: Splitwise, ISCA 2024, section 3) and means (1,155 and 211). Both are drawn independently, so the trace's groups of
-/// equal prompts are lost.
+/// The tokens of prompts and outputs in Azure's conversation trace of 2023: log-normal, with the trace's medians (1,020
+/// and 129: Splitwise, ISCA 2024, section 3) and means (1,155 and 211). Both are drawn independently, so the trace's
+/// groups of equal prompts are lost.
 pub fn azure_conversation() -> Shares<(u32, u32)> {
     independent(&log_normal(1020.0, 1155.0), &log_normal(129.0, 211.0))
 }
@@ -100,8 +100,8 @@ fn log_normal(median: f64, mean: f64) -> Vec<u32> {
     })
 }
 
-/// The tokens of ShareGPT's conversations. Of their lengths only the means are stated (vLLM, SOSP 2023, figure 11), so they are
-/// exponential.
+/// The tokens of ShareGPT's conversations. Of their lengths only the means are stated (vLLM, SOSP 2023, figure 11), so
+/// they are exponential.
 pub fn sharegpt() -> Shares<(u32, u32)> {
     independent(&exponential(161.31), &exponential(337.99))
 }
@@ -174,8 +174,8 @@ pub struct Treebank {
     cuts: [Beta<f64>; SPLITS.len()],
 }
 
-/// The splits of spans with up to some number of leaves: the probabilities that only the left and only the right part is a
-/// leaf, and the parameters of the cut otherwise.
+/// The splits of spans with up to some number of leaves: the probabilities that only the left and only the right part
+/// is a leaf, and the parameters of the cut otherwise.
 const SPLITS: [(u32, [f64; 2], [f64; 2]); 7] = [
     (3, [0.773, 0.227], [1.0, 1.0]), // three leaves leave nothing to cut between two singles
     (5, [0.649, 0.159], [1.43, 1.63]),

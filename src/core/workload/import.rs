@@ -431,8 +431,8 @@ fn date_time(text: &str) -> Option<i128> {
         .then_some(i128::from(minutes * 60 + i64::from(time.second?)) * 1_000_000_000 + nanos)
 }
 
-/// The days from the start of 1970 to a date of the Gregorian calendar. Years begin in March here, so that the leap day is
-/// the last.
+/// The days from the start of 1970 to a date of the Gregorian calendar. Years begin in March here, so that the leap day
+/// is the last.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month > 2 { year } else { year - 1 };
     let leap_days = year / 4 - year / 100 + year / 400;

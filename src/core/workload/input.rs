@@ -25,7 +25,8 @@ pub struct Columns<const N: usize> {
 }
 
 impl<const N: usize> Columns<N> {
-    /// The columns of a header. The first `needed` ones of `known` must be there; `format` says which ones such a table has.
+    /// The columns of a header. The first `needed` ones of `known` must be there; `format` says which ones such a table
+    /// has.
     pub fn parse(
         header: &str,
         known: [&str; N],

@@ -26,18 +26,19 @@ pub enum Model {
     Seq2Seq,
     /// A tree of `internal` cells with `leaf` cells below them (BatchMaker, figure 2).
     TreeLstm,
-    /// A tree of `internal` cells, which take any number of children and, as leaves do, a word (JIT dynamic batching, table 2).
+    /// A tree of `internal` cells, which take any number of children and, as leaves do, a word (JIT dynamic batching,
+    /// table 2).
     ChildSumTreeLstm,
-    /// A tree with a cell type for each number of children up to this one (`internal1`, `internal2`, …): only nodes with equal
-    /// numbers run together.
+    /// A tree with a cell type for each number of children up to this one (`internal1`, `internal2`, …): only nodes
+    /// with equal numbers run together.
     ChildSumByArity(u8),
     Graph(Arc<GraphModel>),
     /// A feed-forward network as a single cell, whose time may depend on the tokens.
     Dnn(String),
     /// A feed-forward network as a chain of the operators in its file.
     Network(Arc<Dnn>),
-    /// A language model. A task is an iteration of its cell over the tokens that are fed to it; its shape is known if its
-    /// file is named.
+    /// A language model. A task is an iteration of its cell over the tokens that are fed to it; its shape is known if
+    /// its file is named.
     Llm(Option<Arc<Transformer>>),
 }
 
@@ -176,8 +177,8 @@ impl Model {
             && self.graph_model().is_none_or(GraphModel::is_sequence)
     }
 
-    /// The shapes that the model unfolds to graphs; `None` for language models, and for feed-forward networks, whose requests
-    /// have tokens or one fixed size.
+    /// The shapes that the model unfolds to graphs; `None` for language models, and for feed-forward networks, whose
+    /// requests have tokens or one fixed size.
     pub fn unfolds(&self) -> Option<Takes> {
         match self {
             Model::Lstm | Model::Gru => Some(Takes::Chains),
@@ -262,8 +263,8 @@ impl Model {
 #[derive(Debug)]
 pub struct Unfolder<'a> {
     model: &'a Model,
-    /// The graphs by the kind of the shape and its sizes, or the address of its tree. The map is never iterated, so that its
-    /// order does not matter.
+    /// The graphs by the kind of the shape and its sizes, or the address of its tree. The map is never iterated, so
+    /// that its order does not matter.
     unfolded: HashMap<(Discriminant<Shape>, (usize, usize)), CellGraph>,
 }
 

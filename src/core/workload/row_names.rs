@@ -1,5 +1,5 @@
-//! Names in the `cell` column of cost tables that are not cells. They are here, below [`cost`](crate::core::cost), because
-//! files of networks refuse cells with these names.
+//! Names in the `cell` column of cost tables that are not cells. They are here, below [`cost`](crate::core::cost),
+//! because files of networks refuse cells with these names.
 
 /// The overhead of a task, by batch size.
 pub const TASK: &str = "task";
@@ -7,8 +7,8 @@ pub const TASK: &str = "task";
 pub const GATHER: &str = "gather";
 /// The time from the submission to the start on an idle worker, by batch size.
 pub const LAUNCH: &str = "launch";
-/// The overhead of a task of whole requests, by their number. As a suffix (`CELL.whole`) it names the cell's steps in such
-/// tasks.
+/// The overhead of a task of whole requests, by their number. As a suffix (`CELL.whole`) it names the cell's steps in
+/// such tasks.
 pub const WHOLE: &str = "whole";
 /// The time of passing results to a loop's next level (Fold), by their number.
 pub const COPY: &str = "copy";

@@ -27,7 +27,8 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The number of steps, source steps, nodes or tokens; for a language model the tokens of the prompt, and otherwise 1.
+    /// The number of steps, source steps, nodes or tokens; for a language model the tokens of the prompt, and otherwise
+    /// 1.
     pub fn length(&self) -> u32 {
         match self {
             Shape::Chain(n) | Shape::Tokens(n) => *n,

@@ -35,8 +35,8 @@ impl Trace {
         self.shapes.len()
     }
 
-    /// Reads a CSV file `id,arrival_ns,shape` with an optional column `class`, plain or compressed with gzip. Ids are 0, 1, 2
-    /// and so on, and arrivals do not descend. Equal trees become one, so that they share their cell graph.
+    /// Reads a CSV file `id,arrival_ns,shape` with an optional column `class`, plain or compressed with gzip. Ids are
+    /// 0, 1, 2 and so on, and arrivals do not descend. Equal trees become one, so that they share their cell graph.
     pub fn read(path: &Path) -> Result<Trace> {
         let file = shipped::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Trace::read_from(unpacked(file)).within(path.display())
@@ -161,9 +161,9 @@ impl Trace {
         })
     }
 
-    /// The trace with times scaled so that the mean of the gaps is that of the rate, which is (n − 1) / (last − first). The
-    /// time from the first request to the last becomes a whole number of nanoseconds. Each arrival is then scaled exactly and
-    /// rounded half up.
+    /// The trace with times scaled so that the mean of the gaps is that of the rate, which is (n − 1) / (last − first).
+    /// The time from the first request to the last becomes a whole number of nanoseconds. Each arrival is then scaled
+    /// exactly and rounded half up.
     pub fn at_rate(&self, rate: Rate) -> Result<Trace> {
         let (Some(first), Some(last)) = (self.arrivals.first(), self.arrivals.last()) else {
             return Ok(self.clone());
@@ -240,8 +240,8 @@ struct TraceRows {
 }
 
 impl TraceRows {
-    /// Adds a valid row with a chain and without a class, as most rows are, and returns the text after it. It returns `None`
-    /// for all other rows and leaves them to [`TraceRows::add`].
+    /// Adds a valid row with a chain and without a class, as most rows are, and returns the text after it. It returns
+    /// `None` for all other rows and leaves them to [`TraceRows::add`].
     fn add_chain<'t>(&mut self, text: &'t [u8]) -> Option<&'t [u8]> {
         let (id, text) = number_of(text)?;
         let (arrival, text) = number_of(text.strip_prefix(b",")?)?;

@@ -76,7 +76,8 @@ impl Transformer {
         self.layers * (attention + self.matrices * self.hidden * self.inner)
     }
 
-    /// The numbers of all weights, with the tables of embeddings. Biases, norms and positions, less than 0.1 %, are left out.
+    /// The numbers of all weights, with the tables of embeddings. Biases, norms and positions, less than 0.1 %, are
+    /// left out.
     pub fn weights(&self) -> u64 {
         self.matrix_weights() + self.vocabulary * self.hidden * if self.tied { 1 } else { 2 }
     }

@@ -13,8 +13,8 @@ pub struct TreeAtLine {
     pub tree: Tree,
 }
 
-/// The notation of a text by its first line that is not empty: an opening bracket, a comment or the columns of CoNLL-U, or
-/// otherwise parents.
+/// The notation of a text by its first line that is not empty: an opening bracket, a comment or the columns of CoNLL-U,
+/// or otherwise parents.
 pub fn notation(text: &str) -> Notation {
     let first = text
         .trim_start_matches('\u{feff}')
@@ -39,7 +39,8 @@ pub fn read(notation: Notation, text: &str) -> Result<Vec<TreeAtLine>, String> {
     }
 }
 
-/// Reads a tree from each line: 1-based parents, 0 for the root (SICK's `.parents`), optionally after the number of leaves and a tab.
+/// Reads a tree from each line: 1-based parents, 0 for the root (SICK's `.parents`), optionally after the number of
+/// leaves and a tab.
 pub fn parents(text: &str) -> Result<Vec<TreeAtLine>, String> {
     (1..)
         .zip(text.lines())
@@ -86,8 +87,8 @@ struct BracketReader<'t> {
     trees: Vec<TreeAtLine>,
 }
 
-/// Reads s-expressions (Penn, Stanford), on any number of lines: `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner node, as
-/// in `(3 (2 good) (2 film))`. An unlabelled bracket around a sentence is not part of the tree.
+/// Reads s-expressions (Penn, Stanford), on any number of lines: `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner
+/// node, as in `(3 (2 good) (2 film))`. An unlabelled bracket around a sentence is not part of the tree.
 pub fn brackets(text: &str) -> Result<Vec<TreeAtLine>, String> {
     let mut reader = BracketReader::default();
     for (number, line) in (1..).zip(text.lines()) {
@@ -182,8 +183,8 @@ const COLUMNS: usize = 10;
 const ID: usize = 0;
 const HEAD: usize = 6;
 
-/// Reads CoNLL-U: a line of ten columns for each word, the seventh of which is its head, and so its parent; an empty line
-/// follows each sentence (universaldependencies.org/format.html).
+/// Reads CoNLL-U: a line of ten columns for each word, the seventh of which is its head, and so its parent; an empty
+/// line follows each sentence (universaldependencies.org/format.html).
 pub fn conllu(text: &str) -> Result<Vec<TreeAtLine>, String> {
     let mut trees = Vec::new();
     let mut heads: Vec<u32> = Vec::new();
@@ -206,7 +207,8 @@ pub fn conllu(text: &str) -> Result<Vec<TreeAtLine>, String> {
     Ok(trees)
 }
 
-/// The head of a word; `None` for lines that are not words of the tree: ranges (`1-2`) and nodes of the enhanced graph (`2.1`).
+/// The head of a word; `None` for lines that are not words of the tree: ranges (`1-2`) and nodes of the enhanced graph
+/// (`2.1`).
 fn head(line: &str, number: usize) -> Result<Option<u32>, String> {
     let columns: Vec<&str> = line.split('\t').map(str::trim).collect();
     if columns.len() != COLUMNS {

@@ -63,7 +63,8 @@ pub struct GatherRow {
     pub words: u32,
     /// The tokens of the request, in a listed network; otherwise 0.
     pub tokens: u32,
-    /// The end of its input states in [`DeviceBatch::inputs`]; the first row's begin at 0. A row without inputs reads zeros.
+    /// The end of its input states in [`DeviceBatch::inputs`]; the first row's begin at 0. A row without inputs reads
+    /// zeros.
     pub inputs_end: u32,
 }
 

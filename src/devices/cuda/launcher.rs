@@ -248,7 +248,8 @@ impl<'d, D: Device> Launcher<'d, D> {
         self.streams.record(id, self.device)
     }
 
-    /// The shape of a launch that a step asks for, without inputs. Its tokens are those to which the policy pads the batch.
+    /// The shape of a launch that a step asks for, without inputs. Its tokens are those to which the policy pads the
+    /// batch.
     fn size(&self, id: StreamKey, step: &Step, signals: bool) -> BatchShape {
         BatchShape {
             stream: self.streams.stream(id),
@@ -347,7 +348,8 @@ impl<'d, D: Device> Launcher<'d, D> {
         }
     }
 
-    /// Makes a row for each of the nodes in [`TaskMemory`]. A node that can't run makes its request fail and has no row.
+    /// Makes a row for each of the nodes in [`TaskMemory`]. A node that can't run makes its request fail and has no
+    /// row.
     fn take(&mut self, id: StreamKey, cell: CellId, launch: LaunchStamp) {
         let Launcher {
             states,
@@ -393,8 +395,8 @@ impl<'d, D: Device> Launcher<'d, D> {
         Ok(())
     }
 
-    /// Checks whether a fault of a stream was caused by the loss of another worker. If so, notes that loss and clears the
-    /// stream's own worker.
+    /// Checks whether a fault of a stream was caused by the loss of another worker. If so, notes that loss and clears
+    /// the stream's own worker.
     fn blame(
         &mut self,
         other: WorkerId,
@@ -479,7 +481,8 @@ impl<'d, D: Device> Launcher<'d, D> {
         Ok(())
     }
 
-    /// Queues all nodes of whole requests, with one signal at the end. Requests whose nodes the steps do not cover fail.
+    /// Queues all nodes of whole requests, with one signal at the end. Requests whose nodes the steps do not cover
+    /// fail.
     fn queue_whole(
         &mut self,
         id: StreamKey,
@@ -507,8 +510,8 @@ impl<'d, D: Device> Launcher<'d, D> {
         self.copy_and_signal(id)
     }
 
-    /// Queues one run of a step. Rows stay in place as long as no node is ready to join them; ended rows stay as padding
-    /// while the step keeps its size.
+    /// Queues one run of a step. Rows stay in place as long as no node is ready to join them; ended rows stay as
+    /// padding while the step keeps its size.
     fn queue_step(&mut self, id: StreamKey, step: &Step) -> Result<(), DeviceFault> {
         let size = self.size(id, step, false);
         let rows = self.streams.rows(id, size.cell);
@@ -575,8 +578,8 @@ impl<'d, D: Device> Launcher<'d, D> {
         rows.clear();
     }
 
-    /// Whether a task runs in persistent kernels: the device has them, the task consists of whole requests or parts, and
-    /// its steps cover them in order. Leaves its parts in [`TaskMemory`].
+    /// Whether a task runs in persistent kernels: the device has them, the task consists of whole requests or parts,
+    /// and its steps cover them in order. Leaves its parts in [`TaskMemory`].
     fn runs_sequences(&mut self, members: &MemberList, steps: &[Step]) -> bool {
         let graphs = &self.states.graphs;
         let parts = &mut self.task.parts;

@@ -50,8 +50,8 @@ pub struct Options {
     pub materialise: Vec<(CellId, u32)>,
     /// The batch sizes to prepare, or all sizes if this is empty.
     pub sizes: Vec<u32>,
-    /// Whether tasks are whole requests or parts of them, so that only the last launch of a task is followed by a signal.
-    /// Batches are prepared accordingly.
+    /// Whether tasks are whole requests or parts of them, so that only the last launch of a task is followed by a
+    /// signal. Batches are prepared accordingly.
     pub several_launches: bool,
     /// The number of streams of each worker that the policy uses; 0 if unknown. Batches are prepared for each of them.
     pub streams: u16,

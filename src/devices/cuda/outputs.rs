@@ -167,9 +167,11 @@ fn cell_of(graph: &CellGraph, node: u32) -> CellId {
 pub struct CellTraits {
     /// Whether it writes words.
     pub writes: bool,
-    /// Whether its products have a row for each input state ([`BatchShape::inputs`](super::device::BatchShape::inputs)).
+    /// Whether its products have a row for each input state
+    /// ([`BatchShape::inputs`](super::device::BatchShape::inputs)).
     pub counts_inputs: bool,
-    /// Whether it is an operator whose sizes depend on the tokens ([`BatchShape::tokens`](super::device::BatchShape::tokens)).
+    /// Whether it is an operator whose sizes depend on the tokens
+    /// ([`BatchShape::tokens`](super::device::BatchShape::tokens)).
     pub is_sized: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The slots of the GPUs' pools, and the slots that each request holds.
 //!
-//! A free slot has no queued work, and its non-finite flag has been read and cleared. So a request that takes one need not
-//! wait, and a NaN is never attributed to the wrong request.
+//! A free slot has no queued work, and its non-finite flag has been read and cleared. So a request that takes one need
+//! not wait, and a NaN is never attributed to the wrong request.
 
 use smallvec::SmallVec;
 
@@ -98,8 +98,8 @@ pub struct Gathering {
     pub waits: Vec<Use>,
     /// The states that are copied from other workers.
     pub migrations: Vec<Migration>,
-    /// The states that are no longer needed after the launch: the request, and the index of the slot among those that it
-    /// holds.
+    /// The states that are no longer needed after the launch: the request, and the index of the slot among those that
+    /// it holds.
     pub vacated: Vec<(RequestId, u32)>,
 }
 

@@ -1,5 +1,5 @@
-//! The states of the requests: which slot of a worker's pool has each state. This is decided when nodes are queued, ahead
-//! of the device.
+//! The states of the requests: which slot of a worker's pool has each state. This is decided when nodes are queued,
+//! ahead of the device.
 //!
 //! A request returns its slots after its last task is done: only then is it known whether its values were finite. Each
 //! request ends here exactly once, done or with the reason why it failed.
@@ -28,8 +28,8 @@ pub struct GpuStates {
     requests: Vec<RequestSlots>,
     /// The slots of failed requests that still have queued work.
     retiring: Vec<HeldSlot>,
-    /// The slots of requests that failed with a lost worker. Streams no longer wait for that worker, so the order of their
-    /// uses is unknown. They are held until no task is in flight anywhere.
+    /// The slots of requests that failed with a lost worker. Streams no longer wait for that worker, so the order of
+    /// their uses is unknown. They are held until no task is in flight anywhere.
     orphaned: Vec<HeldSlot>,
     #[allow(clippy::vec_box)] // The boxes themselves are used again.
     spare: Vec<Box<GraphSlots>>,

@@ -1,11 +1,12 @@
 //! The streams: the tasks in flight on each, how far its signal has counted, and which stream waits for which.
 //!
-//! A stream runs in order, so its own tasks need no synchronisation. If a task uses data that a task of another stream has
-//! not finished with, its stream waits for an event on the device. A stream records events only after another stream has
-//! waited for it once; from then on it records one after each task, so that others wait no longer than they need.
+//! A stream runs in order, so its own tasks need no synchronisation. If a task uses data that a task of another stream
+//! has not finished with, its stream waits for an event on the device. A stream records events only after another
+//! stream has waited for it once; from then on it records one after each task, so that others wait no longer than they
+//! need.
 //!
-//! Each stream also holds, for each cell type, the rows in its operands. As long as a batch's nodes are the next nodes of
-//! these rows, in the same order, the device continues from the rows that it has, without a gather.
+//! Each stream also holds, for each cell type, the rows in its operands. As long as a batch's nodes are the next nodes
+//! of these rows, in the same order, the device continues from the rows that it has, without a gather.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -206,7 +206,8 @@ impl Canvas {
         self.line(&[before, right, below, left, from], stroke);
     }
 
-    /// Draws a marker with a thin border of paper, which sets it off from the marks below. A hollow one has paper inside.
+    /// Draws a marker with a thin border of paper, which sets it off from the marks below. A hollow one has paper
+    /// inside.
     pub(super) fn marker_shape(&mut self, at: Point, style: &Style, grown: f64, hollow: bool) {
         let radius = 4.6 + grown;
         self.marker_area(at, style, radius + 1.1, PAPER);

@@ -72,8 +72,8 @@ pub struct CdfPanel {
     pub axes: [Axis; 2],
 }
 
-/// Draws distributions or, with `tail`, the share above each value. Lines of one label share an entry in the legend, which
-/// `more` entries follow.
+/// Draws distributions or, with `tail`, the share above each value. Lines of one label share an entry in the legend,
+/// which `more` entries follow.
 pub fn draw_cdfs(
     options: &PlotOptions,
     panels: &[CdfPanel],

@@ -25,7 +25,8 @@ const MOST_WITH_SPANS: usize = 4;
 /// A ceiling above this multiple of the highest throughput is only named in the legend.
 const FAR: f64 = 2.5;
 
-/// A marker at the least value of a logarithmic axis must not overlap the other axis, so the axis begins below the value.
+/// A marker at the least value of a logarithmic axis must not overlap the other axis, so the axis begins below the
+/// value.
 const BELOW_LEAST: f64 = 0.93;
 
 /// The metrics on the axes of a figure.
@@ -521,8 +522,8 @@ fn bounds_of_runs(runs: &PanelRuns<'_>, inputs: &PlotInputs) -> Result<Vec<Bound
     Ok(bounds)
 }
 
-/// The least latencies that any policy can reach. Clients that wait for their answers mostly wait for each other, so closed
-/// loops have none.
+/// The least latencies that any policy can reach. Clients that wait for their answers mostly wait for each other, so
+/// closed loops have none.
 fn floors(percentile: Metric, runs: &PanelRuns<'_>, bounds: &[Bounds]) -> Vec<f64> {
     if runs.dots().all(|dot| dot.clients.is_some()) {
         return Vec::new();

@@ -89,8 +89,8 @@ impl Cdf {
         }
     }
 
-    /// The points of a curve of the share below each value or, with `tail`, of the share above. They are the corners of a
-    /// staircase or, if it has more steps than can be seen, points that lie close to each other.
+    /// The points of a curve of the share below each value or, with `tail`, of the share above. They are the corners of
+    /// a staircase or, if it has more steps than can be seen, points that lie close to each other.
     pub fn curve(&self, tail: bool) -> Vec<(f64, f64)> {
         const MOST: usize = 500;
         if self.steps.len() > MOST {

@@ -1,5 +1,5 @@
-//! The font of a figure, and the widths of texts in it. No font of the system is used, so a drawing always gives the same
-//! bytes.
+//! The font of a figure, and the widths of texts in it. No font of the system is used, so a drawing always gives the
+//! same bytes.
 
 use std::borrow::Cow;
 use std::fmt;

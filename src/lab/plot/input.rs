@@ -13,8 +13,8 @@ use crate::base::error::{Error, Result};
 use crate::base::units::Nanos;
 use crate::lab::results::sweep_keys::{self, distinct};
 
-/// The largest number of series of a figure with a swept key on the x axis and several loads. If there are more, it shows
-/// one load.
+/// The largest number of series of a figure with a swept key on the x axis and several loads. If there are more, it
+/// shows one load.
 const MOST_SERIES: usize = 8;
 
 /// The inputs of figures.
@@ -164,8 +164,8 @@ impl PlotInputs {
         })
     }
 
-    /// The chosen policies, in the summaries' order or the one asked for. With panels, equal policies of several folders have
-    /// one label and one style.
+    /// The chosen policies, in the summaries' order or the one asked for. With panels, equal policies of several
+    /// folders have one label and one style.
     pub fn series(&self, options: &PlotOptions) -> Result<Vec<Series<'_>>, Undrawn> {
         let Some(first) = self.folders.first() else {
             return Err(nothing(

@@ -136,8 +136,8 @@ impl CoursePanel<'_> {
         Ok(Content::new(&self.heading, HEIGHT, axes))
     }
 
-    /// The end of the step after the one in which the last policy passes the SLO, or `None` if a policy does not pass it or
-    /// the load ends before.
+    /// The end of the step after the one in which the last policy passes the SLO, or `None` if a policy does not pass
+    /// it or the load ends before.
     fn end_after_passes(&self, slo: Option<f64>) -> Option<f64> {
         let slo = slo?;
         let mut last: f64 = 0.0;

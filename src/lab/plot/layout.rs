@@ -74,8 +74,8 @@ pub struct PanelPlan {
     pub remarks: Vec<Remark>,
 }
 
-/// Draws panels whose remarks are extended by a paper's values on their axes. `draw_data` draws between the lines of the
-/// remarks and their labels.
+/// Draws panels whose remarks are extended by a paper's values on their axes. `draw_data` draws between the lines of
+/// the remarks and their labels.
 pub fn draw_figure(
     options: &PlotOptions,
     mut legend: Vec<LegendEntry>,

@@ -151,7 +151,8 @@ pub fn interval_label(replications: &[u64]) -> String {
     }
 }
 
-/// Entries for the signs that the markers of several panels have. The vertical axis of each panel is next to its points.
+/// Entries for the signs that the markers of several panels have. The vertical axis of each panel is next to its
+/// points.
 pub fn marker_entries<'d, D: Iterator<Item = &'d Dot> + Clone>(
     panels: impl Iterator<Item = (D, &'d Axis)>,
 ) -> Vec<LegendEntry> {
@@ -294,8 +295,8 @@ pub fn draw_inside(
     true
 }
 
-/// The places that are tried for a box of this size in an area, each with a cost. A place in a corner costs least, and one
-/// in the middle most. There are none if the box would cover too much of the area.
+/// The places that are tried for a box of this size in an area, each with a cost. A place in a corner costs least, and
+/// one in the middle most. There are none if the box would cover too much of the area.
 fn box_places(area: &Rect, [width, height]: [f64; 2]) -> Vec<(Rect, f64)> {
     const MARGIN: f64 = 6.0;
     /// The largest part of an area's width and height that a box may cover.

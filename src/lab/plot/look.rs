@@ -12,8 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::axis::{AxisRange, Spread};
 use crate::base::error::nearest;
 
-// What a user can choose about figures. A doc comment here would replace that of the command; those of the fields are the
-// help of the options.
+// What a user can choose about figures. A doc comment here would replace that of the command; those of the fields are
+// the help of the options.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[command(next_help_heading = "Look of figures (in scenarios: [output.figure])")]
@@ -30,8 +30,8 @@ pub struct Look {
     #[arg(long, value_name = "LENGTH", value_parser = Length::side)]
     #[serde(deserialize_with = "side", skip_serializing_if = "Option::is_none")]
     pub height: Option<Length>,
-    /// "DejaVu Sans", "DejaVu Sans Condensed" or "DejaVu Serif", which are built in, or a font file (.ttf, .otf); any other name
-    /// for SVG only [default: DejaVu Sans]
+    /// "DejaVu Sans", "DejaVu Sans Condensed" or "DejaVu Serif", which are built in, or a font file (.ttf, .otf); any
+    /// other name for SVG only [default: DejaVu Sans]
     #[arg(long, value_name = "NAME|FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub font: Option<String>,

@@ -1,7 +1,8 @@
 //! Figures, drawn from result files only.
 //!
-//! A figure is a list of marks ([`canvas`]), drawn by the function of its [`FigureKind`] and rendered to SVG, PNG and PDF
-//! ([`render`], `pdf`). A new kind is a file with a function, a line in [`FigureKind`] and one in its `draw_unchecked`.
+//! A figure is a list of marks ([`canvas`]), drawn by the function of its [`FigureKind`] and rendered to SVG, PNG and
+//! PDF ([`render`], `pdf`). A new kind is a file with a function, a line in [`FigureKind`] and one in its
+//! `draw_unchecked`.
 
 pub mod style;
 
@@ -142,8 +143,8 @@ impl FigureKind {
     }
 }
 
-/// The letters of title, policies and inputs that the figures' font lacks, each once. A PNG and a PDF have boxes in their
-/// place; an SVG depends on its viewer.
+/// The letters of title, policies and inputs that the figures' font lacks, each once. A PNG and a PDF have boxes in
+/// their place; an SVG depends on its viewer.
 pub fn missing_letters(inputs: &PlotInputs, options: &PlotOptions) -> Result<String> {
     let face = options.read_face()?;
     let mut texts: Vec<String> = Vec::new();

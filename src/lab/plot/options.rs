@@ -22,12 +22,12 @@ pub struct PlotOptions {
     /// Draw only these policies, by their labels
     #[arg(long, value_name = "A,B")]
     pub policies: Vec<String>,
-    /// Point whose requests are shown: a rate, or a folder's name such as `trace` [default: the highest rate that saturates no
-    /// policy, but for policies that are saturated at every rate]
+    /// Point whose requests are shown: a rate, or a folder's name such as `trace` [default: the highest rate that
+    /// saturates no policy, but for policies that are saturated at every rate]
     #[arg(long)]
     pub point: Option<String>,
-    /// Swept key on the x axis of throughput-rate, latency-rate, goodput, bars, heat-map, knee, workers and tune, such as
-    /// device.workers or max_batch
+    /// Swept key on the x axis of throughput-rate, latency-rate, goodput, bars, heat-map, knee, workers and tune, such
+    /// as device.workers or max_batch
     #[arg(long, value_name = "KEY")]
     pub x: Option<String>,
     /// Swept key on the y axis of heat-map

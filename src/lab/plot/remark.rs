@@ -157,8 +157,8 @@ impl PlotPanel {
         }
     }
 
-    /// Draws the points and the labels of remarks, which lie above the data. Labels keep off the marks from number `first`
-    /// on.
+    /// Draws the points and the labels of remarks, which lie above the data. Labels keep off the marks from number
+    /// `first` on.
     pub fn remark_labels(&self, canvas: &mut Canvas, remarks: &[Remark], first: usize) {
         let mut placed: Vec<PlacedRemark<'_>> = remarks
             .iter()

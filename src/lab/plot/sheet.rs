@@ -9,8 +9,8 @@ const UNIT: f64 = 0.5;
 /// The width in points, unless one is asked for: a column of 8.5 cm.
 const WIDTH: f64 = 240.0;
 
-/// The size and the letters of a figure. Sizes are in units: the letters of ticks and legends have [`SMALL`] units, whatever
-/// the figure's size in print.
+/// The size and the letters of a figure. Sizes are in units: the letters of ticks and legends have [`SMALL`] units,
+/// whatever the figure's size in print.
 #[derive(Clone, Debug)]
 pub struct Sheet {
     pub width: f64,

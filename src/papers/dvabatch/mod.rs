@@ -1,4 +1,5 @@
-//! DVABatch (*DVABatch: Diversity-aware Multi-Entry Multi-Exit Batching for Efficient Processing of DNN Services on GPUs*, ATC 2022).
+//! DVABatch (*DVABatch: Diversity-aware Multi-Entry Multi-Exit Batching for Efficient Processing of DNN Services on
+//! GPUs*, ATC 2022).
 
 mod claims;
 mod loads;

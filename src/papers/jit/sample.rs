@@ -46,7 +46,8 @@ impl TreeSamples {
         Ok(TreeSamples(samples.collect()))
     }
 
-    /// Reads a trace file (`id,arrival_ns,shape`) or a file of parents, with or without the number of leaves before them.
+    /// Reads a trace file (`id,arrival_ns,shape`) or a file of parents, with or without the number of leaves before
+    /// them.
     pub fn read(path: &Path, pairs: bool) -> Result<TreeSamples> {
         let text = std::fs::read(path).map_err(|cause| Error::unreadable(path, &cause))?;
         TreeSamples::read_from(&text, pairs).within(path.display())

@@ -1,8 +1,8 @@
 //! The cost of a step with a mapping (GRNN, Figure 10), in dependent multiply-adds, and its time.
 //!
-//! The costs are those of the published ranking, not of the printed equations: a dot product is spread over a work group, not
-//! a sub-tile (equation 8), and fitted functions jump at their bounds. Terms are rounded and added as in the ranking, so that
-//! costs are equal to the last bit.
+//! The costs are those of the published ranking, not of the printed equations: a dot product is spread over a work
+//! group, not a sub-tile (equation 8), and fitted functions jump at their bounds. Terms are rounded and added as in the
+//! ranking, so that costs are equal to the last bit.
 
 use serde::{Deserialize, Serialize};
 
@@ -90,14 +90,15 @@ fn reduction(mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> f64 {
     constants.reductions.cost(shuffles, values)
 }
 
-/// Rounds to hundredths; ties go to an even last digit. Formatting rounds the exact value, while a product with a hundred
-/// could be inexact.
+/// Rounds to hundredths; ties go to an even last digit. Formatting rounds the exact value, while a product with a
+/// hundred could be inexact.
 fn hundredths(number: f64) -> f64 {
     format!("{number:.2}").parse().expect("a number of digits")
 }
 
-/// The times of kernels by cost: `launch + steps · (step_ns + cost · cost_ps)` for each kind of kernel. The performance model
-/// ranks rather than predicts: the Titan V's lines are fitted to Table 1 and miss Table 2 by up to 0.19 ms of 0.57.
+/// The times of kernels by cost: `launch + steps · (step_ns + cost · cost_ps)` for each kind of kernel. The performance
+/// model ranks rather than predicts: the Titan V's lines are fitted to Table 1 and miss Table 2 by up to 0.19 ms of
+/// 0.57.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct KernelTimes {

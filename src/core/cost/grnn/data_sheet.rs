@@ -48,8 +48,8 @@ pub struct Constants {
     pub time: Option<KernelTimes>,
 }
 
-/// The cost of products by a scheduler's warps and the outputs for each loaded element of the state (equation 12). Above a
-/// product `bound` of warps and outputs, the scheduler is always busy and the cost is proportional.
+/// The cost of products by a scheduler's warps and the outputs for each loaded element of the state (equation 12).
+/// Above a product `bound` of warps and outputs, the scheduler is always busy and the cost is proportional.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Products {

@@ -56,8 +56,8 @@ pub struct RankedMapping {
     pub cost: Cost,
 }
 
-/// The mappings of a batch by ascending cost, then by tile width, tile height, groups, group size and synchronisations. There
-/// are none if no kernel runs this batch: [`KernelLaunches`] then runs another one.
+/// The mappings of a batch by ascending cost, then by tile width, tile height, groups, group size and synchronisations.
+/// There are none if no kernel runs this batch: [`KernelLaunches`] then runs another one.
 pub fn rank(
     cell: RecurrentCell,
     hidden: u32,
@@ -72,9 +72,10 @@ pub fn rank(
     rank_all(kernels, device, space, |_| true)
 }
 
-/// The mappings of one of several LSTM layers that run at once, each on its share of the multiprocessors. Its dot products cover the
-/// output of the layer before as well as its own state, so they are twice as long: they are those of a state of twice
-/// the width, of which half of the elements are on twice the share. Tiles divide the state evenly, so that this is exact.
+/// The mappings of one of several LSTM layers that run at once, each on its share of the multiprocessors. Its dot
+/// products cover the output of the layer before as well as its own state, so they are twice as long: they are those of
+/// a state of twice the width, of which half of the elements are on twice the share. Tiles divide the state evenly, so
+/// that this is exact.
 fn rank_layer(
     hidden: u32,
     batch: u32,
@@ -157,9 +158,9 @@ pub fn csv(cell: RecurrentCell, hidden: u32, batch: u32, ranked: &[RankedMapping
     text
 }
 
-/// The best kernel for each batch. Few batches have good kernels, since rows of the grid hold equal numbers of sequences: a
-/// batch is padded to the cheapest larger one if that costs less. A batch larger than all runs in the smallest number of
-/// launches, of even sizes (Table 3: the GRU of 1024 takes twice as long at batch 20 as at 10).
+/// The best kernel for each batch. Few batches have good kernels, since rows of the grid hold equal numbers of
+/// sequences: a batch is padded to the cheapest larger one if that costs less. A batch larger than all runs in the
+/// smallest number of launches, of even sizes (Table 3: the GRU of 1024 takes twice as long at batch 20 as at 10).
 #[derive(Clone, Debug)]
 pub struct KernelLaunches {
     /// The padded batch and its mapping, for each batch from 1 on.
@@ -245,10 +246,10 @@ impl PersistentTimes {
         PersistentTimes::of(launches, device, 0)
     }
 
-    /// The times of several LSTM layers in one launch, all as wide as their input. A layer is one step behind the layer before it, so
-    /// a launch has `layers - 1` more steps than its sequences. One of the later layers takes the time of a step: the
-    /// first one's dot products are half as long. The paper does not say how its networks of several layers run (section
-    /// 8.5); this is a definition of this project.
+    /// The times of several LSTM layers in one launch, all as wide as their input. A layer is one step behind the layer
+    /// before it, so a launch has `layers - 1` more steps than its sequences. One of the later layers takes the time of
+    /// a step: the first one's dot products are half as long. The paper does not say how its networks of several layers
+    /// run (section 8.5); this is a definition of this project.
     pub fn of_layers(hidden: u32, layers: u32, device: &DataSheet) -> Result<PersistentTimes> {
         if layers < 2 {
             return PersistentTimes::new(

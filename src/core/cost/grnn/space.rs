@@ -121,7 +121,8 @@ impl Mapping {
 pub struct Space {
     /// The largest width of a tile.
     pub widest: u32,
-    /// Whether to include blocks whose threads do not divide evenly into warps per scheduler; the published ranking does not.
+    /// Whether to include blocks whose threads do not divide evenly into warps per scheduler; the published ranking
+    /// does not.
     pub uneven: bool,
 }
 
@@ -183,8 +184,8 @@ impl Space {
         }
     }
 
-    /// Whether all blocks run at once, the weights fit in registers, and a group's outputs fit its threads. The mapping must
-    /// be of this space.
+    /// Whether all blocks run at once, the weights fit in registers, and a group's outputs fit its threads. The mapping
+    /// must be of this space.
     pub fn is_valid(&self, mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> bool {
         let limits = &device.constants;
         let threads = mapping.threads();

@@ -15,8 +15,8 @@ use crate::core::workload::operator::{self, Operator};
 pub struct RooflineKernels {
     device: Arc<Roofline>,
     forms: Vec<Form>,
-    /// The time of each input and batch from 0, or 0 if it is unknown. A time depends only on its place, so any thread may
-    /// write it.
+    /// The time of each input and batch from 0, or 0 if it is unknown. A time depends only on its place, so any thread
+    /// may write it.
     times: Box<[AtomicU64]>,
     /// The preferred batch of each input, or 0 if it is unknown.
     preferred: Box<[AtomicU64]>,
@@ -45,8 +45,8 @@ impl RooflineKernels {
         }
     }
 
-    /// A kernel for each product, and one for everything elementwise; `None` if an operator is opaque. In a `chain` exactly
-    /// one cell precedes each cell.
+    /// A kernel for each product, and one for everything elementwise; `None` if an operator is opaque. In a `chain`
+    /// exactly one cell precedes each cell.
     pub fn of_cell(
         device: &Arc<Roofline>,
         operators: &[Operator],

@@ -138,8 +138,8 @@ impl Roofline {
         Ok(sheet)
     }
 
-    /// The file of a GPU and its data sheet in float32. The driver's name of the GPU, such as "NVIDIA TITAN V", must contain
-    /// the device's name as whole words: a GH200 is not an H200.
+    /// The file of a GPU and its data sheet in float32. The driver's name of the GPU, such as "NVIDIA TITAN V", must
+    /// contain the device's name as whole words: a GH200 is not an H200.
     pub fn of_gpu(gpu: &str) -> Option<(&'static str, Roofline)> {
         let gpu = words(gpu);
         for BuiltIn { name: file, text } in Shipped::Device.all() {
@@ -159,7 +159,8 @@ impl Roofline {
             .max(self.traffic(work.moved(batch)))
     }
 
-    /// The time of multiplying each of these rows with all numbers of some matrices once, with the most efficient tiles.
+    /// The time of multiplying each of these rows with all numbers of some matrices once, with the most efficient
+    /// tiles.
     pub(super) fn products(&self, rows: u32, numbers: u64) -> Nanos {
         let flops = 2 * u128::from(rows) * u128::from(numbers);
         nanos(div_ceil(flops * 100, u128::from(self.unit.best_rate())))
@@ -230,8 +231,8 @@ impl Roofline {
         nanos(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))).max(self.latency)
     }
 
-    /// A lower bound in ns for a query's share of the time of any batch: products at the best tiles' rate, or traffic without
-    /// weights.
+    /// A lower bound in ns for a query's share of the time of any batch: products at the best tiles' rate, or traffic
+    /// without weights.
     pub fn share_ns(&self, work: &QueryWork) -> f64 {
         let computing = work.flops(1) as f64 * 100.0 / self.unit.best_rate() as f64;
         let moving = (u128::from(work.elements) * u128::from(self.unit.bytes)) as f64 * 1000.0

@@ -66,8 +66,8 @@ impl CellTime {
     }
 }
 
-/// The rows of one name: a curve by batch size for each input size, ascending. Rows without input sizes have one curve at
-/// 0.
+/// The rows of one name: a curve by batch size for each input size, ascending. Rows without input sizes have one curve
+/// at 0.
 #[derive(Clone, Debug)]
 pub struct CurvesByInput {
     pub curves: Vec<(u32, Curve)>,
@@ -91,8 +91,8 @@ impl CurvesByInput {
         curve.at(step.batch.min(*curve.measured().end())).0 as u32
     }
 
-    /// The time on the line between the two next inputs, or of the last two beyond them; flat below the first, and rounded
-    /// half up.
+    /// The time on the line between the two next inputs, or of the last two beyond them; flat below the first, and
+    /// rounded half up.
     fn interpolated(&self, batch: u32, input: u32) -> Nanos {
         let after = self.place(input).max(1);
         let points = [&self.curves[after - 1], &self.curves[after]];

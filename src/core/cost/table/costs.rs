@@ -81,8 +81,8 @@ impl TableCosts {
         range.start().saturating_mul(scale)..=range.end().saturating_mul(scale)
     }
 
-    /// The costs of a cell or an operator, or of the cell whose time the operator shares; and the operator's rows for each
-    /// node of that cell.
+    /// The costs of a cell or an operator, or of the cell whose time the operator shares; and the operator's rows for
+    /// each node of that cell.
     fn costs(&self, step: CellId) -> (&StepCosts, u32) {
         match self.operator(step) {
             None => (&self.steps[step.index()], 1),

@@ -285,8 +285,8 @@ impl CostTable {
         )))
     }
 
-    /// A note on each cell whose time falls: a larger batch that takes less time is more often a mistake of the table than
-    /// a property of a device.
+    /// A note on each cell whose time falls: a larger batch that takes less time is more often a mistake of the table
+    /// than a property of a device.
     pub fn falling(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for (cell, time) in &self.cells {
@@ -314,8 +314,8 @@ impl CostTable {
         }
     }
 
-    /// The time of the rows `CELL{part}`. A name that ends in a number falls back to the name without it: `internal` for
-    /// `internal1`.
+    /// The time of the rows `CELL{part}`. A name that ends in a number falls back to the name without it: `internal`
+    /// for `internal1`.
     fn time(&self, cell: &str, part: &str) -> Option<&CellTime> {
         let without_number = cell.trim_end_matches(|letter: char| letter.is_ascii_digit());
         [cell, without_number]
@@ -347,8 +347,8 @@ impl CostTable {
         }
     }
 
-    /// The costs of a cell's steps in tasks of whole requests, which may have rows of their own. Otherwise they are those
-    /// of steps in other tasks.
+    /// The costs of a cell's steps in tasks of whole requests, which may have rows of their own. Otherwise they are
+    /// those of steps in other tasks.
     fn whole_step(&self, cell: &str, otherwise: &StepCosts) -> Result<StepCosts> {
         let run = self.time(cell, &format!(".{WHOLE}"));
         let switch = self.time(cell, &format!(".{WHOLE}.{SWITCH}"));
@@ -408,7 +408,8 @@ impl CostTable {
         ))
     }
 
-    /// The costs of a model with these cells and operators, as [`CostTable::costs_for`], for steps that may be operators.
+    /// The costs of a model with these cells and operators, as [`CostTable::costs_for`], for steps that may be
+    /// operators.
     pub fn costs_for_operators(
         &self,
         cells: &[CellType],

@@ -44,8 +44,8 @@ pub(super) struct TypeState {
 }
 
 impl<R> Core<R> {
-    /// Builds the policy. `lookahead` is the number of a worker's tasks behind the running one. An error begins with the
-    /// key.
+    /// Builds the policy. `lookahead` is the number of a worker's tasks behind the running one. An error begins with
+    /// the key.
     pub fn new(
         rule: R,
         settings: &Cellular,

@@ -21,8 +21,8 @@ pub trait Conditions {
         None
     }
 
-    /// Whether a batch of this size and input may be split later. If so, it is not stretched, and its stages run one after
-    /// another.
+    /// Whether a batch of this size and input may be split later. If so, it is not stretched, and its stages run one
+    /// after another.
     fn may_split(&self, _batch: u32, _input: u32) -> bool {
         false
     }

@@ -229,8 +229,8 @@ impl Mechanism {
         }
     }
 
-    /// Makes an inactive executor active if it has a legitimate pair. The used pair is given back, unless it holds another
-    /// part of a split batch.
+    /// Makes an inactive executor active if it has a legitimate pair. The used pair is given back, unless it holds
+    /// another part of a split batch.
     fn activate(&mut self, stage: Stage) -> bool {
         let ExecutorState::Inactive { used, serial } = self.executors[stage.index()].state else {
             return false;

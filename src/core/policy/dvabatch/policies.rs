@@ -30,7 +30,8 @@ pub struct InputDiversity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cluster {
-    /// The queries that the server accepts as one batch are divided, as in the paper. Later queries do not join its parts.
+    /// The queries that the server accepts as one batch are divided, as in the paper. Later queries do not join its
+    /// parts.
     Batch,
     /// All queries that wait are divided. The range whose first query came earliest is next.
     Queue,
@@ -63,8 +64,8 @@ impl LengthRanges {
 }
 
 impl InputDiversity {
-    /// Accepts Triton's batch: the queries that came first, once there are enough of them or the first has waited for the
-    /// window.
+    /// Accepts Triton's batch: the queries that came first, once there are enough of them or the first has waited for
+    /// the window.
     fn accept(&mut self, most: usize, entry: &EntryView<'_>) {
         let Some(oldest) = entry.lines.oldest() else {
             return;
@@ -143,8 +144,8 @@ impl Conditions for InputDiversity {
     }
 }
 
-/// Policy II (Figure 13). After each stage a batch is halved, repeatedly, while the remaining stages take at least as long
-/// for the whole as for both halves. The parts run one after another, so the first of them leave early.
+/// Policy II (Figure 13). After each stage a batch is halved, repeatedly, while the remaining stages take at least as
+/// long for the whole as for both halves. The parts run one after another, so the first of them leave early.
 pub struct OperatorDiversity {
     pub entry: LoadDiversity,
     pub durations: StageDurations,
@@ -195,8 +196,8 @@ impl Conditions for OperatorDiversity {
     }
 }
 
-/// Policy III: requests join the newest batch while it is young and not full. Otherwise a new batch begins as soon as it has
-/// room.
+/// Policy III: requests join the newest batch while it is young and not full. Otherwise a new batch begins as soon as
+/// it has room.
 pub struct LoadDiversity {
     pub max_batch: u32,
     pub window: Nanos,
@@ -268,8 +269,8 @@ impl Conditions for LoadDiversity {
     }
 }
 
-/// The room of a device for another batch. On a full device batches only slow each other down. Without the times of stages
-/// there is always room.
+/// The room of a device for another batch. On a full device batches only slow each other down. Without the times of
+/// stages there is always room.
 pub struct DeviceRoom(pub Option<StageDurations>);
 
 impl DeviceRoom {

@@ -36,14 +36,14 @@ pub struct DvaBatch {
     /// The largest number of queries in a batch, or in all batches that run at the same time.
     #[default = 64]
     pub max_batch: u32,
-    /// The time that the first request waits for others. "first-stage" is the first stage's time for the largest batch and
-    /// input, as in the paper.
+    /// The time that the first request waits for others. "first-stage" is the first stage's time for the largest batch
+    /// and input, as in the paper.
     #[serde(with = "first_stage")]
     #[default(Some(Nanos::ZERO))]
     pub window: Option<Nanos>,
-    /// The age up to which a batch is stretched (T_comp_wait). The paper gives no value. With "auto" a batch is stretched
-    /// while the device has no room and newcomers gain as much as the batch loses. Chains are then never stretched, because
-    /// their next batch begins at once.
+    /// The age up to which a batch is stretched (T_comp_wait). The paper gives no value. With "auto" a batch is
+    /// stretched while the device has no room and newcomers gain as much as the batch loses. Chains are then never
+    /// stretched, because their next batch begins at once.
     #[serde(with = "auto")]
     pub comp_wait: Option<Nanos>,
     /// The number of sets of buffers. With one set, stages run one after another.
@@ -63,7 +63,8 @@ pub struct DvaBatch {
     /// The length to which queries are padded (`input`).
     #[default(PadTo::Longest)]
     pub pad_to: PadTo,
-    /// The share by which a batch's halves may take longer; 0 in the paper. With costs per launch they always take longer.
+    /// The share by which a batch's halves may take longer; 0 in the paper. With costs per launch they always take
+    /// longer.
     #[default = 0.03]
     pub split_slack: f64,
 }
@@ -72,8 +73,8 @@ pub struct DvaBatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Diversity {
-    /// The policy is `input` if requests differ in length. Otherwise it is `operator-load` if one stage prefers at least
-    /// eight times another's batch, and else `load`.
+    /// The policy is `input` if requests differ in length. Otherwise it is `operator-load` if one stage prefers at
+    /// least eight times another's batch, and else `load`.
     Auto,
     /// Policy I.
     Input,
@@ -390,8 +391,8 @@ macro_rules! time_or {
 time_or!(auto, "auto");
 time_or!(first_stage, "first-stage");
 
-/// `kind = "lazy"`: LazyBatch (Choi, Kim and Rhu, 2021) as DVABatch describes it. Every operator is a stage, and batches
-/// are never split.
+/// `kind = "lazy"`: LazyBatch (Choi, Kim and Rhu, 2021) as DVABatch describes it. Every operator is a stage, and
+/// batches are never split.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lazy {

@@ -41,7 +41,8 @@ impl Buffers {
         }
     }
 
-    /// Whether a stage may read one set and write another. The output may be invalid, which concerns only the next stage.
+    /// Whether a stage may read one set and write another. The output may be invalid, which concerns only the next
+    /// stage.
     pub fn legitimate(&self, stage: Stage, from: BufferPair, into: BufferPair) -> bool {
         let input = self.at(stage, from);
         let output = self.at(stage.next(), into);

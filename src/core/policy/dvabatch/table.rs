@@ -166,7 +166,8 @@ impl BatchTable {
         id
     }
 
-    /// Lets the queries that `add` appends join a batch, which this may **stretch**. They catch up from the first stage on.
+    /// Lets the queries that `add` appends join a batch, which this may **stretch**. They catch up from the first stage
+    /// on.
     ///
     /// # Panics
     /// If the batch may be split.
@@ -263,8 +264,8 @@ impl BatchTable {
         set(&mut row.completed, stage, item.end());
     }
 
-    /// The queries that go on after a stage. None does while others of the batch are at earlier stages (catch-up, section
-    /// 5.2.2).
+    /// The queries that go on after a stage. None does while others of the batch are at earlier stages (catch-up,
+    /// section 5.2.2).
     pub fn caught_up(&self, id: BatchId, stage: Stage) -> Option<StageItem> {
         let row = self.row(id);
         let start = row.handed(stage.next());

@@ -18,8 +18,8 @@ use crate::core::workload::model::Model;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 
-/// Checks the laws. The policies are not work-conserving: splittable batches run one after another, and batches wait for
-/// requests to join.
+/// Checks the laws. The policies are not work-conserving: splittable batches run one after another, and batches wait
+/// for requests to join.
 fn laws(policy: &DvaBatch) {
     check(
         policy,
@@ -140,7 +140,8 @@ fn it_keeps_the_laws_by_the_papers_own_rules() {
     }
 }
 
-/// The conditions of Figure 8: two queries form a batch, two more stretch it during stage 1, and it is split after stage 2.
+/// The conditions of Figure 8: two queries form a batch, two more stretch it during stage 1, and it is split after
+/// stage 2.
 struct Figure8;
 
 impl Conditions for Figure8 {

@@ -91,7 +91,8 @@ impl GraphBatch {
         mut visit: impl FnMut(OperatorKey, u32, u64),
     ) {
         let mut seen = Vec::new();
-        // The number of nodes by class and depth: nodes without input cells at 0, nodes with deepest input `d` at `d + 1`.
+        // The number of nodes by class and depth: nodes without input cells at 0, nodes with deepest input `d` at `d +
+        // 1`.
         let mut nodes = vec![Vec::new(); classes.all().len()];
         // The number of input cells likewise, with initial states at 0.
         let mut edges = nodes.clone();

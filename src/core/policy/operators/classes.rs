@@ -69,10 +69,11 @@ pub struct NodeClasses<K> {
     cells: Vec<CellOperators>,
     key_of: KeyFunction<K>,
     classes: Vec<NodeClass>,
-    /// The number of each class, by cell type, number of input cells and input. It is looked up, and never iterated over.
+    /// The number of each class, by cell type, number of input cells and input. It is looked up, and never iterated
+    /// over.
     class_of: HashMap<(CellId, u32, u32), u32>,
-    /// The number of each key. Operators that run by themselves have a key of the operator, the number of input cells and the
-    /// input.
+    /// The number of each key. Operators that run by themselves have a key of the operator, the number of input cells
+    /// and the input.
     key_numbers: HashMap<Result<K, (CellId, u32, u32)>, OperatorKey>,
     keyed: Vec<KeyedOperator>,
 }

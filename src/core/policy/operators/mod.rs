@@ -120,7 +120,8 @@ impl<K: Hash + Eq> Evaluation<K> {
         })
     }
 
-    /// Works like [`Evaluation::evaluate`], but does not put a known batch in order again. Returns whether it was known.
+    /// Works like [`Evaluation::evaluate`], but does not put a known batch in order again. Returns whether it was
+    /// known.
     pub fn recall(
         &mut self,
         graphs: Vec<CellGraph>,
@@ -159,7 +160,8 @@ impl EvaluatedBatch {
     }
 }
 
-/// The steps of launches. Operators that run by themselves are steps of their own, and equal neighbours become one step.
+/// The steps of launches. Operators that run by themselves are steps of their own, and equal neighbours become one
+/// step.
 pub fn steps_of(launches: &[OperatorLaunch], keyed: &[KeyedOperator]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for launch in launches {

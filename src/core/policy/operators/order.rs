@@ -158,8 +158,8 @@ struct Agenda<'a, K> {
     /// The number of states that each node still waits for.
     missing: Vec<u32>,
     waves: Vec<ReadyWave>,
-    /// The waves of each class by their needs: the wave of all nodes for words, and the present launch's waves of edges and
-    /// of nodes.
+    /// The waves of each class by their needs: the wave of all nodes for words, and the present launch's waves of edges
+    /// and of nodes.
     wave_of: Vec<[u32; 3]>,
     /// The ready operators of each key.
     ready: Vec<Vec<LaunchUnit>>,

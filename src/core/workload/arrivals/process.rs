@@ -111,8 +111,8 @@ impl Process {
         }
     }
 
-    /// The times of `n` arrivals, which do not descend; the first is a gap after the start. Each is the sum of the gaps,
-    /// rounded once, so that no error adds up.
+    /// The times of `n` arrivals, which do not descend; the first is a gap after the start. Each is the sum of the
+    /// gaps, rounded once, so that no error adds up.
     ///
     /// # Panics
     /// The rate that the process takes is missing, or a parameter is invalid.
@@ -190,8 +190,8 @@ fn renewals(rate: Rate, mut gap: impl FnMut() -> f64) -> impl FnMut() -> Nanos {
     move || Nanos::rounded(sum.add(gap()) * 1e9 / rate.0)
 }
 
-/// The arrivals of a Poisson process with changing rates. `states` are pairs of a rate and a time, both in seconds, without
-/// end. Gaps are drawn in expected requests.
+/// The arrivals of a Poisson process with changing rates. `states` are pairs of a rate and a time, both in seconds,
+/// without end. Gaps are drawn in expected requests.
 fn modulated(
     mut states: impl Iterator<Item = (f64, f64)>,
     mut rng: RandomSequence,

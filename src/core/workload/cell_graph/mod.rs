@@ -199,8 +199,8 @@ impl Graph {
         Ok(Graph::assemble(cells.into(), edges, subgraph_of, depths))
     }
 
-    /// The graph of a tree, in which the cell of a node depends on the number of its children. Connected nodes of one type are
-    /// a subgraph. Contracting them leaves a tree, so that no subgraph waits for itself.
+    /// The graph of a tree, in which the cell of a node depends on the number of its children. Connected nodes of one
+    /// type are a subgraph. Contracting them leaves a tree, so that no subgraph waits for itself.
     pub fn from_tree(tree: &Tree, cell: impl Fn(u32) -> CellId) -> Graph {
         let children = tree.child_counts();
         let cells: Box<[CellId]> = children.iter().map(|count| cell(*count)).collect();
@@ -370,7 +370,8 @@ fn topological_order(nodes: usize, edges: &Edges) -> Result<Vec<u32>, GraphError
     }
 }
 
-/// A cycle of the nodes that miss inputs. Each has a predecessor among them, so that walking backwards must return to a node.
+/// A cycle of the nodes that miss inputs. Each has a predecessor among them, so that walking backwards must return to a
+/// node.
 fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
     let mut before = vec![u32::MAX; missing.len()];
     let mut stuck = None;

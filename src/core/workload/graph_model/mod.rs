@@ -117,8 +117,8 @@ impl GraphModel {
         }
     }
 
-    /// Whether requests are the same sequence of chains except for lengths, the first of which is the shape's. Such requests
-    /// can be padded.
+    /// Whether requests are the same sequence of chains except for lengths, the first of which is the shape's. Such
+    /// requests can be padded.
     pub fn is_sequence(&self) -> bool {
         matches!(&self.unfolding, Unfolding::Rule(rule) if rule.is_sequence())
     }

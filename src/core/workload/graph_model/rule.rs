@@ -342,8 +342,8 @@ impl PlacedFamily {
     }
 }
 
-/// Whether the families follow each other, each a chain along its only index, for all sizes: a family's first node needs
-/// the previous family's last; all other needs point to earlier nodes. Then every two nodes are ordered.
+/// Whether the families follow each other, each a chain along its only index, for all sizes: a family's first node
+/// needs the previous family's last; all other needs point to earlier nodes. Then every two nodes are ordered.
 fn is_chain(families: &[NodeFamily], sizes: usize) -> bool {
     let mut last_before = None;
     families.iter().enumerate().all(|(number, family)| {
@@ -364,8 +364,8 @@ fn is_chain(families: &[NodeFamily], sizes: usize) -> bool {
     })
 }
 
-/// The indices of the first and the last node of a family that is a chain: each node needs the one before (or after: the
-/// chain runs downwards), and none the other way.
+/// The indices of the first and the last node of a family that is a chain: each node needs the one before (or after:
+/// the chain runs downwards), and none the other way.
 fn ends(number: usize, family: &NodeFamily, sizes: usize) -> Option<[Linear; 2]> {
     let own = family.needs.iter().filter(|need| need.family == number);
     // The first and the last of the needed nodes, counted from a node; `None` if that depends on the index.

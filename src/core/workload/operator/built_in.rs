@@ -1,10 +1,10 @@
 //! The operators of the built-in models: the CPU backend's equations in the form of DyNet's and MXNet's builders, with
 //! one product for all gates, then a slice for each.
 //!
-//! `built_in.csv` lists them by cell. The inputs `WORD` and `STATE` are sources; other inputs are operators of the cell. Widths
-//! are in hidden units (`h`), embeddings (`e`) and words of the vocabulary (`v`). The child-sum cell is MXNet's symbolic form
-//! for K children: 22 + 2K operators. With the word, six weights and two states per child it has 29 + 4K nodes; for one
-//! child the 33 of JIT dynamic batching (section 3).
+//! `built_in.csv` lists them by cell. The inputs `WORD` and `STATE` are sources; other inputs are operators of the
+//! cell. Widths are in hidden units (`h`), embeddings (`e`) and words of the vocabulary (`v`). The child-sum cell is
+//! MXNet's symbolic form for K children: 22 + 2K operators. With the word, six weights and two states per child it has
+//! 29 + 4K nodes; for one child the 33 of JIT dynamic batching (section 3).
 
 use super::{OperandSource, Operator, OperatorKind, RowRule, Sizes, source};
 use crate::core::workload::graph_model::{self, GraphCell};

@@ -128,7 +128,8 @@ impl Operator {
         })
     }
 
-    /// The number of preceding cells if the operator takes something of all, otherwise 1 (JIT dynamic batching, section 4.2).
+    /// The number of preceding cells if the operator takes something of all, otherwise 1 (JIT dynamic batching, section
+    /// 4.2).
     pub fn layout(&self, before: u32) -> u32 {
         let all_states = self.rows == RowRule::One && self.inputs.contains(&OperandSource::State);
         if all_states || self.rows == RowRule::Stacked {
@@ -157,7 +158,8 @@ impl Operator {
     }
 }
 
-/// The kernels of some operators: a product with a bias becomes a product and an addition (JIT dynamic batching, section 4.1).
+/// The kernels of some operators: a product with a bias becomes a product and an addition (JIT dynamic batching,
+/// section 4.1).
 pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
     let mut kernels: Vec<Operator> = Vec::with_capacity(2 * operators.len());
     let mut place = Vec::with_capacity(operators.len());
@@ -192,9 +194,9 @@ pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
     kernels
 }
 
-/// The depths of a cell's operators in a request's graph of operators, given the depth of the preceding states: the larger
-/// of the distance from the word, and the states' depth plus the distance from them. So a batch can be counted by cells
-/// of equal depth.
+/// The depths of a cell's operators in a request's graph of operators, given the depth of the preceding states: the
+/// larger of the distance from the word, and the states' depth plus the distance from them. So a batch can be counted
+/// by cells of equal depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Depths {
     /// The edges to each operator from one without operators as inputs, and from a state; `None` without a path.

@@ -171,8 +171,8 @@ impl KernelCall {
         } else {
             result::launch_kernel
         };
-        // SAFETY: the places point at the arguments, whose list is neither moved nor grown after `new`; the driver copies
-        // them before it returns. The rest is the caller's promise.
+        // SAFETY: the places point at the arguments, whose list is neither moved nor grown after `new`; the driver
+        // copies them before it returns. The rest is the caller's promise.
         unsafe {
             launch(
                 self.function,

@@ -196,8 +196,8 @@ impl Handle {
             stream,
             _workspace: workspace,
         };
-        // SAFETY: handle, stream and workspace are alive; the handle is destroyed first. The stream comes first, because
-        // setting it resets the workspace.
+        // SAFETY: handle, stream and workspace are alive; the handle is destroyed first. The stream comes first,
+        // because setting it resets the workspace.
         unsafe {
             cublas.check(
                 "a stream can't be set",
@@ -305,8 +305,8 @@ fn workspace_of(gpu: &Gpu) -> usize {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.stream.gpu.bind().is_ok() {
-            // SAFETY: the handle was created by this library in the GPU's context and is destroyed once. A failure can't
-            // be handled.
+            // SAFETY: the handle was created by this library in the GPU's context and is destroyed once. A failure
+            // can't be handled.
             unsafe { (self.cublas.functions.destroy)(self.handle) };
         }
     }

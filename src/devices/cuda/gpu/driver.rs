@@ -178,7 +178,8 @@ pub(super) struct Gpu {
 }
 
 impl Gpu {
-    /// Opens a GPU to compute on it. Fails if it can't be [examined](Gpu::examine), or if it is too old for the kernels.
+    /// Opens a GPU to compute on it. Fails if it can't be [examined](Gpu::examine), or if it is too old for the
+    /// kernels.
     pub fn open(number: usize) -> Result<Arc<Gpu>> {
         let gpu = Gpu::examine(number)?;
         if gpu.architecture < OLDEST_GPU {

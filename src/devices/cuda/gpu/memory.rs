@@ -255,8 +255,8 @@ impl Staging {
         }
     }
 
-    /// Makes pieces that have room for these numbers: [`ROW`] of each row, and one of each input. No queued work may read
-    /// them.
+    /// Makes pieces that have room for these numbers: [`ROW`] of each row, and one of each input. No queued work may
+    /// read them.
     pub fn fit(&mut self, room: usize) -> Result<(), DeviceFault> {
         if room <= self.room {
             return Ok(());

@@ -3,8 +3,8 @@
 //! `cudarc` calls NVIDIA's driver. NVRTC and cuBLAS are called through our own tables of functions, because they are
 //! opened by path ([`libraries`]). All unsafe code for GPUs is in this module.
 //!
-//! The repeated operations of a run neither allocate nor block. A gather is one launch over a staged batch, a launch of a
-//! cell is one graph, and a signal is a counter in the host's memory that the GPU increments.
+//! The repeated operations of a run neither allocate nor block. A gather is one launch over a staged batch, a launch of
+//! a cell is one graph, and a signal is a counter in the host's memory that the GPU increments.
 
 mod cache;
 mod call;

@@ -93,8 +93,9 @@ impl StreamState {
         &self.products.stream
     }
 
-    /// Runs products of sizes that are new to the stream, or `all` products. cuBLAS loads a kernel at its first use, which
-    /// takes milliseconds, and which it can't do while a graph is captured. The first launch overwrites the results.
+    /// Runs products of sizes that are new to the stream, or `all` products. cuBLAS loads a kernel at its first use,
+    /// which takes milliseconds, and which it can't do while a graph is captured. The first launch overwrites the
+    /// results.
     ///
     /// # Safety
     ///
@@ -180,8 +181,8 @@ impl StreamState {
         Ok(true)
     }
 
-    /// The addresses of a working memory's pieces: the tables of rows and of their inputs, the launches since the gather,
-    /// the blocks that have arrived, and the buffers of the cell.
+    /// The addresses of a working memory's pieces: the tables of rows and of their inputs, the launches since the
+    /// gather, the blocks that have arrived, and the buffers of the cell.
     pub fn pieces(&self, memory: usize) -> Vec<u64> {
         self.batches[memory]
             .iter()

@@ -46,8 +46,8 @@ impl GpuWorker {
         cell_of(&self.cells, &self.sequences, shape)
     }
 
-    /// The index of the working memory of a stream that a shape uses: that of its cell type, the first if all cells share
-    /// it, or the last for persistent kernels.
+    /// The index of the working memory of a stream that a shape uses: that of its cell type, the first if all cells
+    /// share it, or the last for persistent kernels.
     pub fn memory_of(&self, shape: &BatchShape) -> usize {
         match shape.steps {
             0 if self.cells[shape.cell.index()].shares_memory() => 0,
@@ -111,8 +111,8 @@ impl GpuWorker {
         Ok(())
     }
 
-    /// Makes room for this number of states, or for as many as fit. Returns whether the pool has moved, which invalidates
-    /// all plans. No work may be queued.
+    /// Makes room for this number of states, or for as many as fit. Returns whether the pool has moved, which
+    /// invalidates all plans. No work may be queued.
     pub fn fit(&mut self, states: u64) -> Result<bool, DeviceFault> {
         let wanted = states.clamp(1, MOST_SLOTS);
         if wanted <= u64::from(self.slots) {

@@ -154,8 +154,8 @@ impl GpuCell for GpuDecoder {
     }
 }
 
-/// The GRU whose reset gate precedes the recurrent product, so that there are two products in sequence, over \[x|h\] and
-/// \[x|r∘h\].
+/// The GRU whose reset gate precedes the recurrent product, so that there are two products in sequence, over \[x|h\]
+/// and \[x|r∘h\].
 #[derive(Debug)]
 pub(in super::super) struct GpuGru {
     embedding: Arc<GpuMemory>,

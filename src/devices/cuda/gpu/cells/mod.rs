@@ -23,8 +23,8 @@ pub(super) trait GpuCell: std::fmt::Debug + Send {
     /// The buffers of the working memory for batches of up to this shape.
     fn buffers(&self, shape: &BatchShape) -> Vec<BufferSize>;
 
-    /// Whether all cells of the model share one working memory of a stream, because no launch continues from the rows of
-    /// another.
+    /// Whether all cells of the model share one working memory of a stream, because no launch continues from the rows
+    /// of another.
     fn shares_memory(&self) -> bool {
         false
     }
@@ -283,8 +283,8 @@ impl WorkSetup<'_> {
     }
 }
 
-/// The number of blocks that share the units of one row. With few rows each thread takes one unit, to fill the GPU; with
-/// many rows it takes several, which it reads together.
+/// The number of blocks that share the units of one row. With few rows each thread takes one unit, to fill the GPU;
+/// with many rows it takes several, which it reads together.
 fn blocks(units: u32, rows: u32, multiprocessors: u32) -> u32 {
     /// The blocks of 256 threads that a multiprocessor holds.
     const HELD: u32 = 8;

@@ -123,8 +123,8 @@ impl Kernel {
     }
 }
 
-/// The number of mappings that are tried for a batch, best first. The performance model may expect more blocks to fit than
-/// NVIDIA's driver does.
+/// The number of mappings that are tried for a batch, best first. The performance model may expect more blocks to fit
+/// than NVIDIA's driver does.
 const TRIED: usize = 5;
 
 /// The kernels of a network on a GPU for each batch. Each has the mapping that was measured to be the fastest, or else
@@ -211,8 +211,8 @@ impl KernelChoice {
         })
     }
 
-    /// The launches of a batch that [is ready](KernelChoice::make_ready): the number of sequences in each, and its kernel, whose
-    /// batch may be larger.
+    /// The launches of a batch that [is ready](KernelChoice::make_ready): the number of sequences in each, and its
+    /// kernel, whose batch may be larger.
     pub(in crate::devices::cuda::gpu) fn launches(
         &self,
         batch: u32,

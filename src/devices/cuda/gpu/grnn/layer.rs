@@ -40,8 +40,8 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Copies the weights `lstm.*` or `gru.*` of a network to a GPU, for inputs of this format. The recurrent weights are
-    /// always float32.
+    /// Copies the weights `lstm.*` or `gru.*` of a network to a GPU, for inputs of this format. The recurrent weights
+    /// are always float32.
     pub fn new(
         host: &GpuHost,
         cell: RecurrentCell,
