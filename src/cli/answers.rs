@@ -167,7 +167,7 @@ impl ShowSearch for RateSearch {
 
 impl ShowSearch for WorkerSearch {
     fn title(&self) -> String {
-        format!("the fewest workers for {} req/s", self.rate)
+        format!("the smallest number of workers for {} req/s", self.rate)
     }
 
     fn condition_column(&self) -> Option<AnswerColumn<WorkerCount>> {

@@ -19,7 +19,7 @@ use crate::lab::search::sweep::SweepSearch;
 use crate::lab::search::workers::WorkerSearch;
 use crate::lab::search::{Search, Searched};
 
-/// Find the highest rate at which each policy of a scenario holds a latency objective
+/// Find the highest rate at which each policy of a scenario meets a latency objective
 ///
 /// Each replication brackets and bisects the rate with its own requests, in runs that grow until the 95 % interval over
 /// the replications is as narrow as the tolerance. Requests that are rejected or fail have missed the objective. Writes
@@ -55,9 +55,9 @@ pub struct KneeArgs {
     common: Common,
 }
 
-/// Find the smallest number of workers with which each policy holds a latency objective at a rate
+/// Find the smallest number of workers with which each policy meets a latency objective at a rate
 ///
-/// A number of workers holds the objective if it does in every replication. Writes DIR/NAME/workers.csv, where NAME is
+/// A number of workers meets the objective if it does in every replication. Writes DIR/NAME/workers.csv, where NAME is
 /// the scenario's name, and its settings as workers.json.
 #[derive(clap::Args, Clone, Debug)]
 pub struct WorkersArgs {

@@ -47,12 +47,6 @@ pub struct Args {
     /// Print only the names of files and errors, without notes
     #[arg(long, short)]
     pub quiet: bool,
-
-    // These options were removed. A call with one is refused with the option that replaces it.
-    #[arg(long, hide = true)]
-    linear: bool,
-    #[arg(long, hide = true)]
-    no_bars: bool,
 }
 
 /// The help of --kind with the names of all kinds.
@@ -194,24 +188,8 @@ fn notes_on_options(args: &Args) -> Vec<String> {
         .collect()
 }
 
-/// Refuses options that were removed.
-fn refuse_removed(args: &Args) -> Result<()> {
-    for (is_given, option, instead) in [
-        (args.linear, "--linear", "--y-scale linear"),
-        (args.no_bars, "--no-bars", "--bars false"),
-    ] {
-        if is_given {
-            return Err(Error::input(format!(
-                "{option}: there is no such option any more; use {instead}"
-            )));
-        }
-    }
-    Ok(())
-}
-
 /// Draws the figures and returns the files that it wrote.
 fn draw_figures(args: &Args) -> Result<Vec<PathBuf>> {
-    refuse_removed(args)?;
     if !args.quiet {
         for note in notes_on_options(args) {
             say(format_args!("batchlab: note: {note}"));

@@ -52,10 +52,10 @@ pub struct Args {
 
 /// The other files that are shown, unchanged.
 const TABLES: [(&str, &str); 5] = [
-    ("knee.csv", "Highest rates that hold the objective"),
+    ("knee.csv", "Highest rates that meet the objective"),
     (
         "workers.csv",
-        "Smallest numbers of workers that hold the objective",
+        "Smallest numbers of workers that meet the objective",
     ),
     ("classes.csv", "Classes of requests"),
     (

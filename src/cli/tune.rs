@@ -25,7 +25,7 @@ use crate::lab::search::rate::RateSearch;
 use crate::lab::search::tune::{TriedSetting, Tuning};
 use crate::lab::search::workers::WorkerSearch;
 
-/// Find the settings with which a policy holds a latency objective at the highest rate, or with the fewest workers
+/// Find the settings with which a policy meets a latency objective at the highest rate, or with the smallest number of workers
 ///
 /// Tries all combinations of the values of --over by successive halving: each round is more precise than the one
 /// before, and settings go out that are worse than the best for the same requests. Writes DIR/NAME/tune.csv, the
@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "0ms", requires = "optimal", value_parser = Nanos::parse)]
     busy_weight: Nanos,
 
-    /// Look for the fewest workers at this rate instead, in requests per second
+    /// Look for the smallest number of workers at this rate instead, in requests per second
     #[arg(long, value_parser = number_in(1e-3..=1e9))]
     rate: Option<f64>,
 

@@ -135,7 +135,7 @@ impl StudyRunner<'_> {
         match best_window(&self.peaks_by_window(network, policy)?) {
             Some(best) => Ok(best),
             None => Err(Error::failed(format!(
-                "{network}: {policy} holds the objective at no rate"
+                "{network}: {policy} meets the objective at no rate"
             ))),
         }
     }

@@ -281,8 +281,9 @@ fn the_fewest_workers_are_found() {
     ];
     let ran = desk.run(&[&words[..], &["--rate", "2500"]].concat()).ok();
     assert!(
-        ran.stdout
-            .starts_with("t: the fewest workers for 2500 req/s with p99 at most 4ms, to 0.5 %\n"),
+        ran.stdout.starts_with(
+            "t: the smallest number of workers for 2500 req/s with p99 at most 4ms, to 0.5 %\n"
+        ),
         "{ran:?}"
     );
     assert_eq!(ran.stderr, "results in out/t/workers.csv\n");
@@ -406,7 +407,7 @@ fn the_first_of_equal_windows_is_found() {
 }
 
 #[test]
-fn removed_commands_name_their_replacements() {
+fn removed_commands_and_options_name_their_replacements() {
     let desk = Desk::new();
     desk.run(&["find-window", "t.toml", "--policy", "A"]).failed(
         2,
@@ -416,4 +417,11 @@ fn removed_commands_name_their_replacements() {
         2,
         "swarm: the command was removed; use cargo test --test swarm",
     );
+    for option in ["--signal=kernel", "--launch=kernels"] {
+        let (name, _) = option.split_once('=').unwrap();
+        desk.run(&["profile", "--model", "lstm", option]).failed(
+            2,
+            &format!("{name}: the option was removed; leave it out: "),
+        );
+    }
 }

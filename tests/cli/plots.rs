@@ -370,11 +370,11 @@ fn mistakes_in_the_look_are_named() {
         (&["--by-class"], "--by-class: has no classes.csv"),
         (
             &["--linear"],
-            "--linear: there is no such option any more; use --y-scale linear",
+            "--linear: the option was removed; use --y-scale linear",
         ),
         (
             &["--no-bars"],
-            "--no-bars: there is no such option any more; use --bars false",
+            "--no-bars: the option was removed; use --bars false",
         ),
         (&["--bars"], "a value is required for '--bars <true|false>'"),
     ] {

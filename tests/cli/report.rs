@@ -241,7 +241,7 @@ fn a_search_has_its_settings_and_its_table() {
     desk.run(&["report", "knees/t", "-o", "page.html"]).ok();
     let page = desk.read("page.html");
     for part in [
-        "Highest rates that hold the objective",
+        "Highest rates that meet the objective",
         ">knee_rps</button>",
         "workers = 3",
         "<dt>commit</dt>",

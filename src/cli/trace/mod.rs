@@ -36,8 +36,8 @@ pub enum TraceCommand {
     Import(import::Args),
     /// Filter, cut and scale a trace
     ///
-    /// In this order: drops requests that are too long, skips the first of the others, and takes --take of the rest.
-    /// The remaining requests are numbered from 0 and shifted so that the first arrives at 0. Then the time is scaled.
+    /// Drops requests that are too long, then skips the first of the others, then takes --take of the rest. The
+    /// remaining requests are numbered from 0 and shifted so that the first arrives at 0. Then the time is scaled.
     Convert(convert::Args),
 }
 

@@ -61,9 +61,9 @@ pub enum FigureKind {
     Gantt,
     /// a metric over two swept keys
     HeatMap,
-    /// highest rate that holds the objective, as find-knee has found it, by policy or over a swept key
+    /// highest rate that meets the objective, as find-knee has found it, by policy or over a swept key
     Knee,
-    /// fewest workers that hold the objective, as find-workers has found them, by policy or over a swept key
+    /// smallest number of workers that meets the objective, as find-workers has found it, by policy or over a swept key
     Workers,
     /// what tune has found over one of its keys
     Tune,

@@ -27,7 +27,7 @@ const COLUMNS: [&str; 12] = [
 type AnswerColumn = (&'static str, &'static str);
 
 const RATE: AnswerColumn = ("knee_rps", "Highest rate (requests/s)");
-const FEWEST: AnswerColumn = ("workers", "Fewest workers");
+const WORKER_COUNT: AnswerColumn = ("workers", "Smallest number of workers");
 
 /// A file of a search.
 pub struct SearchFile {
@@ -45,12 +45,12 @@ pub const KNEE: SearchFile = SearchFile {
 };
 pub const WORKERS: SearchFile = SearchFile {
     file: "workers.csv",
-    answers: &[FEWEST],
+    answers: &[WORKER_COUNT],
     command: "find-workers",
 };
 pub const TUNE: SearchFile = SearchFile {
     file: "tune.csv",
-    answers: &[RATE, FEWEST],
+    answers: &[RATE, WORKER_COUNT],
     command: "tune",
 };
 

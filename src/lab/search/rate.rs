@@ -305,7 +305,7 @@ fn describe_limit(question: &Question<'_>, requests: u32, half_width: f64, rate:
     let overload = question.objective.slo.as_secs_f64() * rate / f64::from(requests);
     let open = if overload > tolerance {
         format!(
-            "an overload below {:.1} % may hold the objective to the end of the run",
+            "an overload below {:.1} % may meet the objective to the end of the run",
             100.0 * overload
         )
     } else if half_width > tolerance {
