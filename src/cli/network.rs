@@ -246,14 +246,17 @@ impl NetworkView<'_> {
                 work.kind.name().into(),
                 products(&work),
             ];
-            texts.extend([in_millions(work.flops(1) / 2), work.elements.to_string()]);
+            texts.extend([
+                format_millions(work.flops(1) / 2),
+                work.elements.to_string(),
+            ]);
             texts.extend(self.preferred(operator).map(|batch| batch.to_string()));
             lines.push(self.line(&texts, &(place..place + 1)));
         }
         let all = 0..self.network.operators().len();
         let (macs, weights) = self.totals();
         if self.costs.is_some() {
-            lines.push(self.line(&["all", "", "", &in_millions(macs), "", ""], &all));
+            lines.push(self.line(&["all", "", "", &format_millions(macs), "", ""], &all));
         }
         let of_tokens = if self.tokens > 0 {
             format!(" for {} tokens", self.tokens)
@@ -335,7 +338,7 @@ impl NetworkView<'_> {
     }
 }
 
-fn in_millions(macs: u128) -> String {
+fn format_millions(macs: u128) -> String {
     format!("{:.2}", macs as f64 / 1e6)
 }
 

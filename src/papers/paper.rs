@@ -214,7 +214,7 @@ impl Exhibit {
                 continue;
             }
             let text = claim.value.text().trim_end_matches(" req/s");
-            for value in claim.value.in_figure_units() {
+            for value in claim.value.figure_numbers() {
                 stated.push(Stated {
                     value,
                     label: format!("{}: {text}", mark.of),

@@ -181,24 +181,24 @@ impl<'a> ExhibitReport<'a> {
         width: Option<usize>,
     ) -> ExhibitReport<'a> {
         match &findings[&exhibit.paper].exhibits[&exhibit.name] {
-            ExhibitResult::Study(study) => ExhibitReport::of_study(study),
+            ExhibitResult::Study(study) => ExhibitReport::from_study(study),
             ExhibitResult::Run(run, figures) => {
                 let (scenario, report) = &**run;
                 if exhibit.kind == ExhibitKind::Measurement {
-                    ExhibitReport::of_measurement(exhibit, scenario, report)
+                    ExhibitReport::from_measurement(exhibit, scenario, report)
                 } else {
-                    ExhibitReport::of_run(exhibit, report, figures, width)
+                    ExhibitReport::from_run(exhibit, report, figures, width)
                 }
             }
             ExhibitResult::Launches(launches) => {
-                ExhibitReport::of_text(launches.table(), json!(launches))
+                ExhibitReport::from_text(launches.table(), json!(launches))
             }
-            ExhibitResult::Missing => ExhibitReport::of_text(why_missing(exhibit), Value::Null),
+            ExhibitResult::Missing => ExhibitReport::from_text(why_missing(exhibit), Value::Null),
         }
     }
 
     /// A report whose text is also its note.
-    fn of_text(text: String, json: Value) -> ExhibitReport<'a> {
+    fn from_text(text: String, json: Value) -> ExhibitReport<'a> {
         ExhibitReport {
             note: text.clone(),
             text,
@@ -209,7 +209,7 @@ impl<'a> ExhibitReport<'a> {
         }
     }
 
-    fn of_study(study: &'a Study) -> ExhibitReport<'a> {
+    fn from_study(study: &'a Study) -> ExhibitReport<'a> {
         let mut text = format!("{}\n", study.table());
         if let Some(file) = &study.numbers {
             text += &format!("numbers in {}\n", file.display());
@@ -224,7 +224,7 @@ impl<'a> ExhibitReport<'a> {
         }
     }
 
-    fn of_run(
+    fn from_run(
         exhibit: &Exhibit,
         report: &'a RunReport,
         figures: &'a ScenarioFigures,
@@ -243,7 +243,7 @@ impl<'a> ExhibitReport<'a> {
         }
     }
 
-    fn of_measurement(
+    fn from_measurement(
         exhibit: &Exhibit,
         scenario: &Scenario,
         report: &'a RunReport,
@@ -256,7 +256,7 @@ impl<'a> ExhibitReport<'a> {
         ExhibitReport {
             numbers: Some(report.folder.summary()),
             run: Some(report),
-            ..ExhibitReport::of_text(text, json)
+            ..ExhibitReport::from_text(text, json)
         }
     }
 }

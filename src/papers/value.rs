@@ -75,7 +75,7 @@ impl PaperValue {
     }
 
     /// The numbers in the units of the figures: milliseconds for times, requests per second for rates.
-    pub fn in_figure_units(&self) -> impl Iterator<Item = f64> {
+    pub fn figure_numbers(&self) -> impl Iterator<Item = f64> {
         let scale = if self.unit == "µs" { 1e-3 } else { 1.0 };
         self.numbers.iter().map(move |number| number * scale)
     }
@@ -107,6 +107,6 @@ mod tests {
     #[test]
     fn figures_show_milliseconds() {
         let value = PaperValue::from("185 µs".to_string());
-        assert_eq!(value.in_figure_units().collect::<Vec<_>>(), [0.185]);
+        assert_eq!(value.figure_numbers().collect::<Vec<_>>(), [0.185]);
     }
 }

@@ -114,21 +114,21 @@ impl ClaimVerdict {
 
     /// The same as [`near`](ClaimVerdict::near) with a number of the paper that follows from several values.
     pub fn near_number(ours: f64, paper: f64, unit: &str, agrees: bool) -> ClaimVerdict {
-        ClaimVerdict::by_gaps(show_number(ours, unit), &[(ours, paper)], agrees)
+        ClaimVerdict::from_gaps(show_number(ours, unit), &[(ours, paper)], agrees)
     }
 
     /// Compares a number with a range of the paper. There is no gap inside the range.
     pub fn inside(ours: f64, paper: &PaperValue, agrees: bool) -> ClaimVerdict {
         let (low, high) = paper.range();
         let nearest = ours.clamp(low, high);
-        ClaimVerdict::by_gaps(show_number(ours, paper.unit()), &[(ours, nearest)], agrees)
+        ClaimVerdict::from_gaps(show_number(ours, paper.unit()), &[(ours, nearest)], agrees)
     }
 
     /// Compares a range with a range of the paper: low end with low end, and high end with high end.
     pub fn range(ours: (f64, f64), paper: &PaperValue, agrees: bool) -> ClaimVerdict {
         let (low, high) = paper.range();
         let text = format!("{:.1} to {:.1} {}", ours.0, ours.1, paper.unit());
-        ClaimVerdict::by_gaps(text, &[(ours.0, low), (ours.1, high)], agrees)
+        ClaimVerdict::from_gaps(text, &[(ours.0, low), (ours.1, high)], agrees)
     }
 
     /// Compares several numbers with as many numbers of the paper.
@@ -144,7 +144,7 @@ impl ClaimVerdict {
             .collect();
         let text = format!("{} {unit}", list.join("; "));
         let pairs: Vec<(f64, f64)> = ours.iter().copied().zip(paper.iter().copied()).collect();
-        ClaimVerdict::by_gaps(text.trim_end().to_string(), &pairs, agrees)
+        ClaimVerdict::from_gaps(text.trim_end().to_string(), &pairs, agrees)
     }
 
     /// A number that has to be above the paper's.
@@ -264,7 +264,7 @@ impl ClaimVerdict {
     }
 
     /// The outcome for pairs of our number and the paper's. The largest gap counts.
-    fn by_gaps(ours: String, pairs: &[(f64, f64)], agrees: bool) -> ClaimVerdict {
+    fn from_gaps(ours: String, pairs: &[(f64, f64)], agrees: bool) -> ClaimVerdict {
         let largest_gap = pairs
             .iter()
             .map(|(ours, paper)| gap(*ours, *paper))

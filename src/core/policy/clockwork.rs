@@ -72,16 +72,16 @@ fn strategy(queue: &mut DueFirst, batch_sizes: &[u32], now: Nanos) -> Option<Ran
         }
         // For a given size, later requests may start later, so the first batch that is in time has the earliest latest
         // start.
-        let first = if in_time(queue, 0..size, now).is_some() {
+        let first = if latest_start(queue, 0..size, now).is_some() {
             0
         } else {
             first_in(1..waiting - size + 1, |from| {
-                in_time(queue, from..from + size, now).is_some()
+                latest_start(queue, from..from + size, now).is_some()
             })
         };
         let members = first..first + size;
         if members.end <= waiting
-            && let Some(latest) = in_time(queue, members.clone(), now)
+            && let Some(latest) = latest_start(queue, members.clone(), now)
             && (best.is_none() || latest <= earliest)
         {
             earliest = latest;
@@ -92,6 +92,6 @@ fn strategy(queue: &mut DueFirst, batch_sizes: &[u32], now: Nanos) -> Option<Ran
 }
 
 /// The latest start of these requests, unless it is over.
-fn in_time(queue: &mut DueFirst, members: Range<usize>, now: Nanos) -> Option<Nanos> {
+fn latest_start(queue: &mut DueFirst, members: Range<usize>, now: Nanos) -> Option<Nanos> {
     queue.start_by(members, 0).filter(|latest| now <= *latest)
 }

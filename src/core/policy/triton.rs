@@ -130,8 +130,8 @@ impl Triton {
             ("max_batch", self.max_batch),
             ("instances", self.instances.into()),
         ])?;
-        at_most("instances", self.instances.into(), MOST_INSTANCES)?;
-        at_most("priority_levels", self.priority_levels, MOST_LEVELS)?;
+        refuse_above("instances", self.instances.into(), MOST_INSTANCES)?;
+        refuse_above("priority_levels", self.priority_levels, MOST_LEVELS)?;
         self.check_sizes()?;
         let levels = self.levels()?;
         refuse_if(self.preserve_ordering && levels.len() > 1, || {
@@ -226,7 +226,7 @@ impl Triton {
     }
 }
 
-fn at_most(key: &str, value: u32, most: u32) -> Result<(), String> {
+fn refuse_above(key: &str, value: u32, most: u32) -> Result<(), String> {
     refuse_if(value > most, || {
         format!("{key}: {value} is too large; at most {most}")
     })

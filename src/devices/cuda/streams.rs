@@ -319,13 +319,13 @@ impl Streams {
 
     /// Whether a task is in flight on a worker.
     pub fn is_busy(&self, worker: WorkerId) -> bool {
-        self.of_worker(worker)
+        self.worker_streams(worker)
             .any(|open| !open.in_flight.is_empty())
     }
 
     /// The task of a worker that has run longest, and since when.
     pub fn oldest_task(&self, worker: WorkerId) -> Option<(TaskId, Nanos)> {
-        self.of_worker(worker)
+        self.worker_streams(worker)
             .filter_map(OpenStream::running_task)
             .min_by_key(|(_, since)| *since)
     }
@@ -366,7 +366,7 @@ impl Streams {
         requests
     }
 
-    fn of_worker(&self, worker: WorkerId) -> impl Iterator<Item = &OpenStream> {
+    fn worker_streams(&self, worker: WorkerId) -> impl Iterator<Item = &OpenStream> {
         self.list
             .iter()
             .filter(move |open| open.stream.worker == worker)

@@ -126,7 +126,7 @@ impl Bars {
             legend.push(LegendEntry::new(&self.interval, LegendKey::Whisker));
         }
         if self.all().any(|bar| bar.saturated && bar.value.is_some()) {
-            legend.push(LegendEntry::for_signs("saturated", MarkerSigns::default()));
+            legend.push(LegendEntry::with_signs("saturated", MarkerSigns::default()));
         }
         if self.all().any(|bar| bar.invalid && bar.value.is_some()) {
             let label = self.crossed.unwrap_or("not valid: requests were late");
@@ -134,7 +134,7 @@ impl Bars {
                 invalid: true,
                 ..MarkerSigns::default()
             };
-            legend.push(LegendEntry::for_signs(label, cross));
+            legend.push(LegendEntry::with_signs(label, cross));
         }
         if own.len() < self.series.len() {
             legend.push(stated_entry());

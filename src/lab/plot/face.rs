@@ -83,7 +83,7 @@ impl Face {
 
     fn read(path: &Path) -> Result<Face> {
         let bytes = std::fs::read(path).map_err(|cause| Error::unreadable(path, &cause))?;
-        let parsed = ttf_parser::Face::parse(&bytes, 0).map_err(|_| no_font(path))?;
+        let parsed = ttf_parser::Face::parse(&bytes, 0).map_err(|_| font_error(path))?;
         let family = name_in_font(&parsed, ttf_parser::name_id::FAMILY)
             .or_else(|| name_in_font(&parsed, ttf_parser::name_id::FULL_NAME));
         let name = family.unwrap_or_else(|| {
@@ -92,7 +92,7 @@ impl Face {
                 .to_string_lossy()
                 .into_owned()
         });
-        let font = FontArc::try_from_vec(bytes.clone()).map_err(|_| no_font(path))?;
+        let font = FontArc::try_from_vec(bytes.clone()).map_err(|_| font_error(path))?;
         Ok(Face {
             name,
             font,
@@ -175,7 +175,7 @@ impl Face {
     }
 }
 
-fn no_font(path: &Path) -> Error {
+fn font_error(path: &Path) -> Error {
     Error::at(path, "is not a TrueType or OpenType font")
 }
 

@@ -103,7 +103,7 @@ impl LegendEntry {
     }
 
     /// An entry with a marker in ink that has these signs. It is hollow unless the signs say that a run is invalid.
-    pub fn for_signs(label: &str, signs: MarkerSigns) -> LegendEntry {
+    pub fn with_signs(label: &str, signs: MarkerSigns) -> LegendEntry {
         let style = Style {
             color: INK,
             ..Style::number(0)
@@ -168,21 +168,21 @@ pub fn marker_entries<'d, D: Iterator<Item = &'d Dot> + Clone>(
     let none = MarkerSigns::default();
     let mut entries = Vec::new();
     if any.saturated {
-        entries.push(LegendEntry::for_signs("saturated", none));
+        entries.push(LegendEntry::with_signs("saturated", none));
     }
     if any.rejected {
         let rejected = MarkerSigns {
             rejected: true,
             ..none
         };
-        entries.push(LegendEntry::for_signs("requests rejected", rejected));
+        entries.push(LegendEntry::with_signs("requests rejected", rejected));
     }
     if any.invalid {
         let invalid = MarkerSigns {
             invalid: true,
             ..none
         };
-        entries.push(LegendEntry::for_signs(
+        entries.push(LegendEntry::with_signs(
             "not valid: requests were late",
             invalid,
         ));
@@ -192,7 +192,7 @@ pub fn marker_entries<'d, D: Iterator<Item = &'d Dot> + Clone>(
             above: true,
             ..none
         };
-        entries.push(LegendEntry::for_signs("above the axis", above));
+        entries.push(LegendEntry::with_signs("above the axis", above));
     }
     entries
 }

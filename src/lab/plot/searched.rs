@@ -212,7 +212,7 @@ impl SearchAnswers<'_> {
             |canvas, _, panel| {
                 let curves: Vec<SeriesCurve> = curves
                     .iter()
-                    .map(|curve| curve.in_panel(panel.y.high))
+                    .map(|curve| curve.panel_curve(panel.y.high))
                     .collect();
                 panel.whiskers(canvas, &curves);
                 panel.curves(canvas, &curves);
@@ -284,14 +284,14 @@ impl SearchAnswers<'_> {
         }
         if self.any(|row| row.is_out) {
             let label = "out in an earlier round";
-            legend.push(LegendEntry::for_signs(label, MarkerSigns::default()));
+            legend.push(LegendEntry::with_signs(label, MarkerSigns::default()));
         }
         if self.any(|row| row.is_limited) {
             let limited = MarkerSigns {
                 invalid: true,
                 ..MarkerSigns::default()
             };
-            legend.push(LegendEntry::for_signs(LIMITED, limited));
+            legend.push(LegendEntry::with_signs(LIMITED, limited));
         }
         legend
     }
@@ -313,7 +313,7 @@ fn place_answer(row: &SearchRow, key: &str, values: &[(f64, String)]) -> Option<
 }
 
 impl AnswerCurve {
-    fn in_panel(&self, top: f64) -> SeriesCurve {
+    fn panel_curve(&self, top: f64) -> SeriesCurve {
         SeriesCurve::through(&self.name, self.style, &self.dots, top, LINE_WIDTH)
     }
 }

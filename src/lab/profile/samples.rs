@@ -285,7 +285,7 @@ impl TimeSamples {
     pub fn level(&mut self, slowness: &Slowness) {
         self.levelled.clear();
         for one in &self.all {
-            let levelled = one.time.0 as f64 / slowness.of_block(one.block);
+            let levelled = one.time.0 as f64 / slowness.slowness(one.block);
             self.levelled.push(levelled.round() as u64);
         }
     }
@@ -342,7 +342,7 @@ impl Slowness {
     }
 
     /// The slowness of a block; 1 if it is unknown.
-    pub fn of_block(&self, block: u32) -> f64 {
+    pub fn slowness(&self, block: u32) -> f64 {
         self.0.get(&block).copied().unwrap_or(1.0)
     }
 
@@ -374,7 +374,7 @@ impl Slowness {
         const NORMAL: f64 = 1.2533;
         let logs: Vec<f64> = visits(samples)
             .into_iter()
-            .map(|(block, log)| log - self.of_block(block).ln())
+            .map(|(block, log)| log - self.slowness(block).ln())
             .collect();
         let log = median(logs.iter().copied());
         let distances: f64 = logs.iter().map(|one| (one - log).abs()).sum();

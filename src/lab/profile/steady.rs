@@ -48,7 +48,7 @@ pub struct SteadyBench {
 
 impl SteadyBench {
     /// One cell on members of two sets of equal requests.
-    fn of_one(cell: &str, shape: &Shape, input: u32) -> SteadyBench {
+    fn single_cell(cell: &str, shape: &Shape, input: u32) -> SteadyBench {
         SteadyBench {
             cells: [cell.to_string(), cell.to_string()],
             shapes: [shape.clone(), shape.clone()],
@@ -74,7 +74,7 @@ pub fn benches(wanted: &ProfileTarget) -> Vec<SteadyBench> {
         Model::Lstm | Model::Gru => wanted
             .cells
             .iter()
-            .map(|cell| SteadyBench::of_one(cell, &Shape::Chain(MAX_LENGTH), 0))
+            .map(|cell| SteadyBench::single_cell(cell, &Shape::Chain(MAX_LENGTH), 0))
             .collect(),
         Model::Seq2Seq => {
             let shapes = [(MAX_LENGTH, 1), (1, MAX_LENGTH)]
@@ -82,7 +82,7 @@ pub fn benches(wanted: &ProfileTarget) -> Vec<SteadyBench> {
             let mut benches = Vec::new();
             for cell in &wanted.cells {
                 let shape = &shapes[usize::from(cell != "encoder")];
-                benches.push(SteadyBench::of_one(cell, shape, 0));
+                benches.push(SteadyBench::single_cell(cell, shape, 0));
             }
             if benches.len() > 1 {
                 benches.push(SteadyBench {
@@ -96,7 +96,7 @@ pub fn benches(wanted: &ProfileTarget) -> Vec<SteadyBench> {
         Model::Dnn(cell) => wanted
             .input_sizes()
             .iter()
-            .map(|input| SteadyBench::of_one(cell, &of_input(*input), *input))
+            .map(|input| SteadyBench::single_cell(cell, &of_input(*input), *input))
             .collect(),
         _ => Vec::new(),
     }

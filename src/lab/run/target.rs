@@ -119,7 +119,7 @@ impl Target {
         let mut prepared = inputs.prepare(&run_of_requests, record_options)?;
         let requests = Arc::clone(&prepared.requests);
         let mut preparation = Preparation::default();
-        let mut loaded = self.loaded();
+        let mut loaded = self.lock_loaded();
         let mut backend: Box<dyn Backend + '_> = match (self, &mut loaded) {
             (Target::Simulated(simulated), _) => simulated.start(inputs, run, &requests),
             (Target::Real(real), Some(loaded)) => {
@@ -216,7 +216,7 @@ impl Target {
         }
     }
 
-    fn loaded(&self) -> Option<MutexGuard<'_, Box<dyn Loaded>>> {
+    fn lock_loaded(&self) -> Option<MutexGuard<'_, Box<dyn Loaded>>> {
         match self {
             Target::Simulated(_) => None,
             Target::Real(real) => Some(
@@ -229,7 +229,7 @@ impl Target {
 
     /// Compares the results of a real run with the same requests run alone.
     pub fn verify<R>(&self, output: &RunOutput<R>, stop: &AtomicBool) -> Result<Verified> {
-        let Some(loaded) = self.loaded() else {
+        let Some(loaded) = self.lock_loaded() else {
             return Ok(Verified::default());
         };
         let network = loaded.network();
@@ -238,7 +238,7 @@ impl Target {
     }
 
     pub fn describe(&self) -> String {
-        match (self, self.loaded()) {
+        match (self, self.lock_loaded()) {
             (Target::Simulated(simulated), _) => {
                 describe_simulated(SelectedBackend::Simulated(simulated.simulator))
             }
@@ -249,7 +249,7 @@ impl Target {
 
     /// Why cells run in traditional kernels although `device.grnn` asks for persistent ones.
     pub fn traditional(&self, inputs: &RunInputs<'_>) -> Result<Option<String>> {
-        if let Some(loaded) = self.loaded() {
+        if let Some(loaded) = self.lock_loaded() {
             return Ok(loaded.traditional());
         }
         // All policies have the same device.

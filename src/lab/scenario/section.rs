@@ -203,7 +203,7 @@ pub(super) const REMOVED_FROM_DEVICE: [(&str, &str); 2] = [
 ];
 
 /// What holds instead of a key that was removed, or `None` for other keys.
-fn removed(key: &str) -> Option<&'static str> {
+fn removal_reason(key: &str) -> Option<&'static str> {
     let name = key.strip_prefix("device.")?;
     let (_, reason) = REMOVED_FROM_DEVICE
         .iter()
@@ -218,7 +218,7 @@ impl Owner {
         let needed = |key: &str| needed(&format!("{}{key}", self.prefix));
         let (key, problem) = if let Some((name, known)) = unknown_key(message) {
             let key = if key.is_empty() { name } else { key };
-            if let Some(reason) = removed(&format!("{}{key}", self.prefix)) {
+            if let Some(reason) = removal_reason(&format!("{}{key}", self.prefix)) {
                 return format!("{key}: this key was removed: {reason}; leave it out");
             }
             let (shared, of) = if key.contains('.') {

@@ -110,7 +110,7 @@ fn mean_cuts(found: &Findings, drawing: usize, other: &str) -> Result<Vec<f64>> 
     let ratios = ratios(found, "fig14", drawing, DVA, other)?;
     let mut means = Vec::new();
     for load in 0..LOADS.len() {
-        let cuts: Vec<f64> = at_load(&ratios, load)
+        let cuts: Vec<f64> = values_at_load(&ratios, load)
             .map(|ratio| 100.0 * (1.0 - ratio))
             .collect();
         means.push(mean(&cuts));
@@ -119,7 +119,7 @@ fn mean_cuts(found: &Findings, drawing: usize, other: &str) -> Result<Vec<f64>> 
 }
 
 /// The values of all networks at one load.
-fn at_load(values: &[f64], load: usize) -> impl Iterator<Item = f64> {
+fn values_at_load(values: &[f64], load: usize) -> impl Iterator<Item = f64> {
     values.iter().skip(load).step_by(LOADS.len()).copied()
 }
 
@@ -132,7 +132,7 @@ fn is_below(found: &Findings, load: &str, lower: &str, upper: &str) -> Result<Cl
         .expect("one of the loads");
     let mut holds = true;
     let mut texts = Vec::new();
-    for (name, ratio) in network_names("networks").zip(at_load(&ratios, load)) {
+    for (name, ratio) in network_names("networks").zip(values_at_load(&ratios, load)) {
         holds &= ratio < 1.0;
         texts.push(format!("{name} {ratio:.2}"));
     }

@@ -28,8 +28,8 @@ pub enum CellTime {
 impl CellTime {
     pub fn at(&self, step: &Step) -> Nanos {
         match self {
-            CellTime::Rows(rows) => rows.padded(step.input).at(step.batch),
-            CellTime::Grid(rows) => rows.interpolated(step.batch, step.input),
+            CellTime::Rows(rows) => rows.padded_curve(step.input).at(step.batch),
+            CellTime::Grid(rows) => rows.interpolate(step.batch, step.input),
             CellTime::Computed(kernels) => kernels.at(step.batch, step.input),
             CellTime::Persistent(kernels) => kernels.runs(step.batch, 1),
             CellTime::Decoder(decoder) => decoder.iteration(step.batch, step.input),
@@ -39,7 +39,7 @@ impl CellTime {
     /// The [preferred batch](crate::core::cost::curve::preferred).
     pub fn preferred(&self, input: u32) -> u32 {
         match self {
-            CellTime::Rows(rows) => rows.padded(input).preferred(),
+            CellTime::Rows(rows) => rows.padded_curve(input).preferred(),
             CellTime::Computed(kernels) => kernels.preferred(input),
             CellTime::Persistent(kernels) => kernels.preferred(),
             CellTime::Grid(_) | CellTime::Decoder(_) => 1,
@@ -81,19 +81,19 @@ impl CurvesByInput {
     }
 
     /// The curve of the size to which an input is padded.
-    pub fn padded(&self, input: u32) -> &Curve {
+    pub fn padded_curve(&self, input: u32) -> &Curve {
         &self.curves[self.place(input)].1
     }
 
     /// The value of a step's rows, without extrapolation: a larger batch or input has that of the largest one.
-    pub fn clamped(&self, step: &Step) -> u32 {
-        let curve = self.padded(step.input);
+    pub fn clamped_value(&self, step: &Step) -> u32 {
+        let curve = self.padded_curve(step.input);
         curve.at(step.batch.min(*curve.measured().end())).0 as u32
     }
 
     /// The time on the line between the two next inputs, or of the last two beyond them; flat below the first, and
     /// rounded half up.
-    fn interpolated(&self, batch: u32, input: u32) -> Nanos {
+    fn interpolate(&self, batch: u32, input: u32) -> Nanos {
         let after = self.place(input).max(1);
         let points = [&self.curves[after - 1], &self.curves[after]];
         on_line(

@@ -54,7 +54,7 @@ impl StepCosts {
     /// preferred batch, and is at least what the step moves in its time if the device's bandwidth is known.
     fn demand(&self, step: &Step) -> Share {
         if let Some(demands) = &self.demand {
-            return Share::of(demands.clamped(step), PARTS);
+            return Share::of(demands.clamped_value(step), PARTS);
         }
         let by_batch = Share::of(step.batch, self.run.preferred(step.input));
         match &self.traffic {

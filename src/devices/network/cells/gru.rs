@@ -29,9 +29,21 @@ impl Gru {
         let [input, recurrent] = &tensors;
         Gru {
             embedding: Embedding::new(weights, "embedding.weight"),
-            reset: PackedWeights::pack(1, hidden, &[of_gate(0, recurrent), of_gate(0, input)]),
-            update: PackedWeights::pack(1, hidden, &[of_gate(1, recurrent), of_gate(1, input)]),
-            candidate: PackedWeights::pack(1, hidden, &[of_gate(2, input), of_gate(2, recurrent)]),
+            reset: PackedWeights::pack(
+                1,
+                hidden,
+                &[gate_block(0, recurrent), gate_block(0, input)],
+            ),
+            update: PackedWeights::pack(
+                1,
+                hidden,
+                &[gate_block(1, recurrent), gate_block(1, input)],
+            ),
+            candidate: PackedWeights::pack(
+                1,
+                hidden,
+                &[gate_block(2, input), gate_block(2, recurrent)],
+            ),
             bias: weights.take("gru.bias"),
             hidden,
         }
@@ -39,7 +51,7 @@ impl Gru {
 }
 
 /// The rows of one of the three gates in a matrix of all gates.
-fn of_gate(gate: usize, (weights, inputs): &(Vec<f32>, usize)) -> Block<'_> {
+fn gate_block(gate: usize, (weights, inputs): &(Vec<f32>, usize)) -> Block<'_> {
     let size = weights.len() / 3;
     Block {
         weights: &weights[gate * size..][..size],

@@ -78,10 +78,11 @@ pub fn measure(host: &GpuHost, schedulers: u32, times: usize) -> Result<MicroBen
     };
     let everywhere = host.gpu.multiprocessors;
 
-    let fma = bench.run(kernels.function("micro_fma"), one_warp, ())? / per_round(CHAIN);
+    let fma = bench.run(kernels.function("micro_fma"), one_warp, ())? / total_operations(CHAIN);
     let reductions = kernels.function("micro_reductions");
     // After the five shuffles of one value, a multiply-add prepares the next round.
-    let shuffle = (bench.run(reductions, one_warp, 1u32)? / per_round(1) - fma) / f64::from(STEPS);
+    let shuffle =
+        (bench.run(reductions, one_warp, 1u32)? / total_operations(1) - fma) / f64::from(STEPS);
     let l2 = kernels.function("micro_l2");
     let mut bytes = |blocks| -> Result<f64> {
         let cycles = bench.run(
@@ -92,7 +93,7 @@ pub fn measure(host: &GpuHost, schedulers: u32, times: usize) -> Result<MicroBen
             },
             (),
         )?;
-        Ok(per_round(READ) * size_of::<f32>() as f64 / cycles)
+        Ok(total_operations(READ) * size_of::<f32>() as f64 / cycles)
     };
     let l2 = [bytes(1)?, bytes(everywhere)?];
     let barrier = kernels.function("micro_barrier");
@@ -102,7 +103,7 @@ pub fn measure(host: &GpuHost, schedulers: u32, times: usize) -> Result<MicroBen
             blocks: everywhere,
             threads: THREADS,
         },
-    )? / per_round(1);
+    )? / total_operations(1);
 
     let of_products = kernels.function("micro_products");
     let mut products = Vec::new();
@@ -115,13 +116,14 @@ pub fn measure(host: &GpuHost, schedulers: u32, times: usize) -> Result<MicroBen
             blocks: 1,
             threads: warps * schedulers * WARP,
         };
-        let cycles = bench.run(of_products, grid, count)? / per_round(STATES / WARP);
+        let cycles = bench.run(of_products, grid, count)? / total_operations(STATES / WARP);
         products.push(MeasuredProduct {
             warps,
             outputs: count,
             cycles,
         });
-        let cycles = (bench.run(reductions, grid, count)? / per_round(1) - fma) / f64::from(STEPS);
+        let cycles =
+            (bench.run(reductions, grid, count)? / total_operations(1) - fma) / f64::from(STEPS);
         reduced.push(MeasuredReduction {
             values: warps * count,
             cycles,
@@ -138,7 +140,7 @@ pub fn measure(host: &GpuHost, schedulers: u32, times: usize) -> Result<MicroBen
 }
 
 /// The operations of all rounds, with `count` in each.
-fn per_round(count: u32) -> f64 {
+fn total_operations(count: u32) -> f64 {
     f64::from(ROUNDS * count)
 }
 
