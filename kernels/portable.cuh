@@ -236,6 +236,53 @@ __device__ __forceinline__ u64 cycles_now() {
 #endif
 }
 
+// ---- Clusters ----
+
+// The blocks of a cluster run at the same time, and each can use the shared memory of the others: from their first barrier on,
+// since others may not have begun before it, and until they end. For compute capability 9.0 and later.
+
+// The number of a block in its cluster.
+__device__ __forceinline__ u32 cluster_rank() {
+#ifdef HOST_CUDA
+  return host_cuda::cluster_rank();
+#else
+  u32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+#endif
+}
+
+// The first half of a barrier of all threads of a cluster. Threads behind their second half see what was written before, also in
+// shared memory.
+__device__ __forceinline__ void arrive_cluster() {
+#ifdef HOST_CUDA
+  host_cluster_arrive();
+#else
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+
+// The second half: waits for the others' first halves.
+__device__ __forceinline__ void wait_cluster() {
+#ifdef HOST_CUDA
+  host_cluster_wait();
+#else
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// Where the block of this number has in its shared memory what this block has at `own`.
+template <class T>
+__device__ __forceinline__ T *cluster_shared(T *own, u32 rank) {
+#ifdef HOST_CUDA
+  return host_cluster_shared(own, rank);
+#else
+  T *theirs;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(theirs) : "l"(own), "r"(rank));
+  return theirs;
+#endif
+}
+
 // ---- Synchronisation between blocks and with the host ----
 
 // Adds to a count and returns its old value. Earlier writes are visible to threads that see the new count.

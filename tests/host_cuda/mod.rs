@@ -73,6 +73,7 @@ type Launch = unsafe extern "C" fn(
     *mut *mut c_void,
     c_ulonglong,
     c_int,
+    c_uint,
     *mut c_char,
     usize,
 ) -> c_int;
@@ -138,6 +139,8 @@ pub struct Grid {
     pub seed: u64,
     /// Whether all blocks are there from the beginning, as in a cooperative launch.
     pub together: bool,
+    /// The blocks of a cluster, side by side along x; 1 without clusters.
+    pub cluster: u32,
 }
 
 /// What is wrong with a launch, in the shim's words.
@@ -274,6 +277,7 @@ impl Kernel<'_> {
                 arguments.as_mut_ptr(),
                 grid.seed,
                 grid.together.into(),
+                grid.cluster,
                 message.as_mut_ptr(),
                 message.len(),
             )

@@ -389,6 +389,7 @@ impl Device {
             shared: 0,
             seed: self.cut.seed,
             together: false,
+            cluster: 1,
         };
         self.launch("signal", grid, &arguments);
     }
@@ -401,6 +402,7 @@ impl Device {
             shared: 0,
             seed: self.cut.seed,
             together: false,
+            cluster: 1,
         }
     }
 

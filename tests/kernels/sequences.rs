@@ -91,6 +91,7 @@ fn launch(
         threads: 256,
         shared: 0,
         together: false,
+        cluster: 1,
         seed,
     };
     // SAFETY: the callers give each kernel the arguments of its source, in order; their memory outlives the launch and has room for what

@@ -21,6 +21,7 @@ fn grid(blocks: u32, threads: u32, seed: u64) -> Grid {
         shared: 0,
         seed,
         together: false,
+        cluster: 1,
     }
 }
 
@@ -166,6 +167,82 @@ fn mistakes_are_found() {
         wrong.to_string(),
         "half_a_warp: a block has too much shared memory"
     );
+}
+
+#[test]
+fn blocks_of_a_cluster_share_their_memory() {
+    if samples().is_none() {
+        return;
+    }
+    for (blocks, cluster, threads) in [(1, 1, 3), (6, 2, 40), (6, 3, 5), (8, 8, 256), (30, 5, 700)]
+    {
+        let shared = Grid {
+            shared: 64,
+            cluster,
+            ..grid(blocks, threads, 0)
+        };
+        for seed in 0..5 {
+            let mut out = vec![0u32; blocks as usize];
+            let arguments = [cluster.into(), out.as_mut_ptr().into()];
+            launch("all_to_all", Grid { seed, ..shared }, &arguments).unwrap();
+            for (block, sum) in out.into_iter().enumerate() {
+                let first = block as u32 / cluster * cluster;
+                assert_eq!(
+                    sum,
+                    (first..first + cluster).sum::<u32>() * 3,
+                    "{block} of {shared:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn mistakes_of_clusters_are_found() {
+    if samples().is_none() {
+        return;
+    }
+    let two = Grid {
+        cluster: 2,
+        ..grid(4, 64, 0)
+    };
+    for (name, says) in [
+        ("waits_without_arriving", "waits at a cluster's wait"),
+        ("arrives_twice", "without a wait after the first time"),
+        ("no_such_block", "asks for block 2 of a cluster of 2"),
+        ("one_thread_of_a_cluster", "ended"),
+    ] {
+        for seed in 0..10 {
+            let wrong = launch(name, Grid { seed, ..two }, &[]).unwrap_err();
+            assert!(wrong.0.contains(says), "seed {seed}: {wrong}");
+        }
+    }
+    let mut ended = 0u32;
+    let pair = Grid {
+        cluster: 2,
+        ..grid(2, 1, 0)
+    };
+    let wrong = launch("used_after_its_end", pair, &[(&raw mut ended).into()]).unwrap_err();
+    assert!(wrong.0.contains("which has ended"), "{wrong}");
+    for (blocks, cluster, says) in [
+        (
+            9,
+            9,
+            "a cluster of (9,1,1) blocks is more than a device takes",
+        ),
+        (
+            3,
+            2,
+            "a grid of (3,1,1) blocks is no multiple of its clusters of (2,1,1)",
+        ),
+    ] {
+        let grid = Grid {
+            cluster,
+            ..grid(blocks, 32, 0)
+        };
+        let wrong = launch("no_such_block", grid, &[]).unwrap_err();
+        assert_eq!(wrong.to_string(), format!("no_such_block: {says}"));
+    }
 }
 
 #[test]

@@ -502,6 +502,69 @@ API cuLaunchCooperativeKernel(void *function, unsigned blocks_x, unsigned blocks
   return queue_kernel(function, grid, stream, arguments);
 }
 
+// What a launch is told beside its kernel, as the driver's header has it.
+struct LaunchAttribute {
+  int id;
+  char pad[4];
+  union {
+    unsigned cluster[3];
+    int flag;
+    char bytes[64];
+  } value;
+};
+
+struct LaunchConfig {
+  unsigned blocks[3], threads[3], shared;
+  void *stream;
+  const LaunchAttribute *attributes;
+  unsigned count;
+};
+
+// Those that the host code sets.
+enum Attribute : int { COOPERATIVE = 2, CLUSTER_DIMENSION = 4, PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+
+static Result grid_of(const LaunchConfig &config, host_cuda::Launch &grid) {
+  const unsigned *blocks = config.blocks, *threads = config.threads;
+  grid = {{blocks[0], blocks[1], blocks[2]}, {threads[0], threads[1], threads[2]}, config.shared};
+  for (unsigned at = 0; at < config.count; at++) {
+    const LaunchAttribute &attribute = config.attributes[at];
+    const unsigned *cluster = attribute.value.cluster;
+    switch (attribute.id) {
+      case COOPERATIVE:
+        grid.together = attribute.value.flag != 0;
+        break;
+      case CLUSTER_DIMENSION:
+        if (settings().capability < 90) return INVALID_CLUSTER_SIZE;
+        grid.cluster = {cluster[0], cluster[1], cluster[2]};
+        break;
+      // A kernel that begins early waits for the one before it in any case; here it begins late.
+      case PROGRAMMATIC_STREAM_SERIALIZATION:
+        break;
+      default:
+        return INVALID_VALUE;
+    }
+  }
+  return SUCCESS;
+}
+
+API cuLaunchKernelEx(const LaunchConfig *config, void *function, void **arguments, void **extra) {
+  if (extra != nullptr) return INVALID_VALUE;
+  host_cuda::Launch grid;
+  if (const Result result = grid_of(*config, grid); result != SUCCESS) return result;
+  return queue_kernel(function, grid, config->stream, arguments);
+}
+
+API cuOccupancyMaxActiveClusters(int *clusters, void *handle, const LaunchConfig *config) {
+  if (functions().get(handle) == nullptr) return INVALID_HANDLE;
+  host_cuda::Launch grid;
+  if (const Result result = grid_of(*config, grid); result != SUCCESS) return result;
+  if (!host_cuda::possible(grid)) return INVALID_CLUSTER_SIZE;
+  const size_t threads = size_t(grid.threads.x) * grid.threads.y * grid.threads.z;
+  const size_t blocks = multiprocessors * blocks_at_once(threads, grid.shared);
+  *clusters = int(blocks / (size_t(grid.cluster.x) * grid.cluster.y * grid.cluster.z));
+  return SUCCESS;
+}
+
 // ---- Graphs ----
 
 API cuStreamBeginCapture_v2(void *handle, int) {
@@ -578,6 +641,7 @@ constexpr Wording wordings[] = {
     {LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
     {COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "too many blocks in cooperative launch"},
     {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {INVALID_CLUSTER_SIZE, "CUDA_ERROR_INVALID_CLUSTER_SIZE", "cluster misconfiguration"},
     {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
     {CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
      "operation failed due to a previous error during capture"},

@@ -100,3 +100,60 @@ EXPORT_KERNEL(element)
 // The name of a function of C's.
 extern "C" __global__ void signal(u64 *counted, u64 *host) { *host = ++*counted; }
 EXPORT_KERNEL(signal)
+
+// Every block of a cluster gives its number to all others, in dynamic and in static memory, and adds up what it was given. The
+// cluster's barriers come before memory is used and before what was written is read.
+extern "C" __global__ void all_to_all(u32 blocks, u32 *out) {
+  HOST_DYNAMIC_SHARED(u32, given);
+  HOST_SHARED(u32, doubled, 8);
+  const u32 rank = host_cuda::cluster_rank();
+  host_cluster_arrive();
+  host_cluster_wait();
+  for (u32 to = threadIdx.x; to < blocks; to += blockDim.x) {
+    host_cluster_shared(given, to)[rank] = blockIdx.x;
+    host_cluster_shared(doubled + rank, to)[0] = 2 * blockIdx.x;
+  }
+  host_cluster_arrive();
+  __syncthreads();
+  host_cluster_wait();
+  if (threadIdx.x != 0) return;
+  out[blockIdx.x] = 0;
+  for (u32 from = 0; from < blocks; from++) out[blockIdx.x] += given[from] + doubled[from];
+}
+EXPORT_KERNEL(all_to_all)
+
+extern "C" __global__ void waits_without_arriving() { host_cluster_wait(); }
+EXPORT_KERNEL(waits_without_arriving)
+
+extern "C" __global__ void arrives_twice() {
+  host_cluster_arrive();
+  host_cluster_arrive();
+}
+EXPORT_KERNEL(arrives_twice)
+
+extern "C" __global__ void no_such_block() {
+  HOST_SHARED(u32, number, 1);
+  *host_cluster_shared(number, 2) = 0;
+}
+EXPORT_KERNEL(no_such_block)
+
+// The first block ends; a later one uses its memory.
+extern "C" __global__ void used_after_its_end(u32 *ended) {
+  HOST_SHARED(u32, number, 1);
+  if (blockIdx.x == 0) return;
+  while (__atomic_load_n(ended, __ATOMIC_RELAXED) < 10) {
+    __atomic_fetch_add(ended, 1, __ATOMIC_RELAXED);
+    host_poll();
+  }
+  *host_cluster_shared(number, 0) = 1;
+}
+EXPORT_KERNEL(used_after_its_end)
+
+extern "C" __global__ void one_thread_of_a_cluster() {
+  host_cluster_arrive();
+  if (threadIdx.x == 0)
+    host_cluster_wait();
+  else
+    __syncthreads();
+}
+EXPORT_KERNEL(one_thread_of_a_cluster)

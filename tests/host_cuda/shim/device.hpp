@@ -91,6 +91,16 @@ inline T change(T *address, Change next) {
 // What a loop does that waits for memory to change.
 static inline void host_poll(HOST_LINE) { host_cuda::poll(HOST_SITE("a poll")); }
 
+// The barrier of a cluster in its two halves.
+static inline void host_cluster_arrive(HOST_LINE) { host_cuda::arrive_cluster(HOST_SITE("a cluster's arrival")); }
+static inline void host_cluster_wait(HOST_LINE) { host_cuda::wait_cluster(HOST_SITE("a cluster's wait")); }
+
+// What `mapa` does: the address of the same thing in the shared memory of another block of the cluster.
+template <class T>
+static inline T *host_cluster_shared(T *own, unsigned rank, HOST_LINE) {
+  return static_cast<T *>(host_cuda::cluster_shared(own, rank, HOST_SITE("an address in a cluster")));
+}
+
 // The clock of a multiprocessor: it counts how often it is looked at, so that what is measured by it is always the same.
 static inline unsigned long long host_clock() {
   static unsigned long long looks = 0;

@@ -43,10 +43,10 @@ extern "C" HOST_CUDA_API const void *host_kernel(const char *name, int element) 
 
 // Runs a kernel to its end, and returns 0; or writes what is wrong, as much of it as there is room for, and returns 1.
 extern "C" HOST_CUDA_API int host_launch(const void *kernel, const unsigned grid[3], const unsigned block[3], size_t shared,
-                                         void **arguments, unsigned long long seed, int together, char *message,
-                                         size_t room) {
+                                         void **arguments, unsigned long long seed, int together, unsigned cluster,
+                                         char *message, size_t room) {
   const host_cuda::Launch launch{
-      {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared, seed, together != 0};
+      {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared, seed, together != 0, {cluster, 1, 1}};
   const std::string failure = host_cuda::launch(*static_cast<const host_cuda::Kernel *>(kernel), launch, arguments);
   if (failure.empty()) return 0;
   if (room > 0) snprintf(message, room, "%s", failure.c_str());

@@ -32,6 +32,8 @@ struct Block;
 
 struct Thread {
   enum class State { fresh, ready, waiting, ended };
+  // Where it is with regard to its cluster's barrier: before it, arrived, or arrived as all others have.
+  enum class Barrier { before, arrived, open };
 
   Place place;
   Block *block = nullptr;
@@ -43,21 +45,40 @@ struct Thread {
   Site site{"", "", 0};
   unsigned mask = 0;
   Exchange *exchange = nullptr;
+  Barrier barrier = Barrier::before;
+  // Whether it is in a wait for its cluster.
+  bool for_cluster = false;
 
+  bool waits_for_block() const { return state == State::waiting && mask == 0 && !for_cluster; }
   unsigned lane() const { return number % warp_lanes; }
+};
+
+// A static array, by what it is known by.
+struct Array {
+  const void *key;
+  char *begin;
+  size_t bytes;
 };
 
 struct Warp {
   unsigned lanes = 0, waiting = 0, ended = 0;
 };
 
+struct Cluster {
+  // In the order of their ranks.
+  std::vector<Block *> blocks;
+  size_t threads = 0, arrived = 0, ended = 0;
+};
+
 struct Block {
   dim3 place;
+  std::shared_ptr<Cluster> cluster;
+  unsigned rank = 0;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   size_t waiting = 0, ended = 0;
   // Static arrays lie behind the dynamic memory.
-  std::vector<std::pair<const void *, char *>> arrays;
+  std::vector<Array> arrays;
   size_t static_bytes = 0;
   std::unique_ptr<char[]> shared;
 
@@ -90,7 +111,8 @@ size_t count(const dim3 &sizes) { return size_t(sizes.x) * sizes.y * sizes.z; }
 class Grid {
  public:
   Grid(const Kernel &kernel, const Launch &launch, void **arguments)
-      : kernel_(kernel), launch_(launch), arguments_(arguments), random_(launch.seed) {}
+      : kernel_(kernel), launch_(launch), arguments_(arguments), random_(launch.seed), each_(launch.cluster),
+        all_{launch.blocks.x / each_.x, launch.blocks.y / each_.y, launch.blocks.z / each_.z} {}
   ~Grid();
 
   std::string run();
@@ -99,6 +121,9 @@ class Grid {
   void meet_warp(Site site, unsigned mask, Exchange &exchange);
   void interleave();
   void poll(Site site);
+  void arrive_cluster(Site site);
+  void wait_cluster(Site site);
+  void *cluster_shared(void *own, unsigned rank, Site site);
   void *static_shared(const void *key, size_t bytes);
 
   Thread *running = nullptr;
@@ -106,7 +131,10 @@ class Grid {
  private:
   static void entry();
   void begin_blocks();
-  void begin_block(const dim3 &place);
+  void begin_cluster(const dim3 &place);
+  Block &begin_block(const dim3 &place);
+  void open_barrier(Cluster &cluster);
+  void *static_shared(Block &block, const void *key, size_t bytes);
   void step(Thread &thread);
   void end(Thread &thread);
   void wait(Thread &thread, Site site);
@@ -124,8 +152,10 @@ class Grid {
   // What the host did is before what threads do, and that before what the host does next; but threads are not in order among
   // themselves. So these are two.
   char begun_ = 0, ended_ = 0;
-  // The numbers of the blocks that have not begun.
-  std::deque<size_t> blocks_;
+  // The numbers of the clusters that have not begun.
+  std::deque<size_t> clusters_;
+  // Their sizes, and how many of them the grid has in each direction.
+  dim3 each_, all_;
   std::vector<std::unique_ptr<Block>> resident_;
   std::deque<Thread *> ready_;
   // How many threads in a row have looked at memory in vain.
@@ -166,7 +196,7 @@ thread_local Grid *grid;
 thread_local std::vector<Stack> stacks;
 
 std::string Grid::run() {
-  for (size_t block = 0; block < count(launch_.blocks); block++) blocks_.push_back(block);
+  for (size_t cluster = 0; cluster < count(all_); cluster++) clusters_.push_back(cluster);
   Fiber::release(&begun_);
   for (;;) {
     begin_blocks();
@@ -195,15 +225,28 @@ Grid::~Grid() {
 
 void Grid::begin_blocks() {
   const size_t threads = count(launch_.threads);
-  const auto fits = [&] { return resident_.empty() || (resident_.size() + 1) * threads <= threads_at_once; };
-  while (!blocks_.empty() && (launch_.together || fits())) {
-    std::swap(blocks_.front(), blocks_[draw(blocks_.size())]);
-    begin_block(coordinates(blocks_.front(), launch_.blocks));
-    blocks_.pop_front();
+  const auto fits = [&] { return resident_.empty() || (resident_.size() + count(each_)) * threads <= threads_at_once; };
+  while (!clusters_.empty() && (launch_.together || fits())) {
+    std::swap(clusters_.front(), clusters_[draw(clusters_.size())]);
+    begin_cluster(coordinates(clusters_.front(), all_));
+    clusters_.pop_front();
   }
 }
 
-void Grid::begin_block(const dim3 &place) {
+void Grid::begin_cluster(const dim3 &place) {
+  auto cluster = std::make_shared<Cluster>();
+  for (unsigned rank = 0; rank < count(each_); rank++) {
+    const dim3 within = coordinates(rank, each_);
+    Block &block = begin_block(
+        {place.x * each_.x + within.x, place.y * each_.y + within.y, place.z * each_.z + within.z});
+    block.cluster = cluster;
+    block.rank = rank;
+    cluster->blocks.push_back(&block);
+    cluster->threads += block.threads.size();
+  }
+}
+
+Block &Grid::begin_block(const dim3 &place) {
   auto block = std::make_unique<Block>();
   block->place = place;
   const size_t bytes = aligned(launch_.shared) + static_bytes_of_a_block;
@@ -220,6 +263,7 @@ void Grid::begin_block(const dim3 &place) {
     ready_.push_back(&thread);
   }
   resident_.push_back(std::move(block));
+  return *resident_.back();
 }
 
 void Grid::step(Thread &thread) {
@@ -250,7 +294,7 @@ void Grid::entry() {
   Block &block = *thread.block;
   Warp &warp = block.warps[thread.number / warp_lanes];
   if (block.waiting > 0) {
-    const auto waits = [](const Thread &other) { return other.state == Thread::State::waiting && other.mask == 0; };
+    const auto waits = [](const Thread &other) { return other.waits_for_block(); };
     const Thread &other = *std::find_if(block.threads.begin(), block.threads.end(), waits);
     own.fail("DIVERGENCE: " + text(thread) + " ended, and " + text(other) + " waits for it at " + text(other.site));
   }
@@ -263,6 +307,10 @@ void Grid::entry() {
   warp.ended |= 1u << thread.lane();
   block.ended++;
   thread.state = Thread::State::ended;
+  // The barrier of a cluster waits for no thread that has ended.
+  if (thread.barrier == Thread::Barrier::arrived) block.cluster->arrived--;
+  block.cluster->ended++;
+  own.open_barrier(*block.cluster);
   thread.fiber.suspend(true);
 }
 
@@ -271,8 +319,12 @@ void Grid::end(Thread &thread) {
   stacks.push_back(std::move(thread.stack));
   Block *block = thread.block;
   if (block->ended < block->threads.size()) return;
-  const auto same = [=](const std::unique_ptr<Block> &other) { return other.get() == block; };
-  resident_.erase(std::find_if(resident_.begin(), resident_.end(), same));
+  const std::shared_ptr<Cluster> cluster = block->cluster;
+  // Its memory is no other's to use any more. It goes with that of the whole cluster, so that a block that uses it is noticed.
+  if (cluster->blocks.size() > 1) memset(block->shared.get(), poison, aligned(launch_.shared) + static_bytes_of_a_block);
+  if (cluster->ended < cluster->threads) return;
+  const auto same = [&](const std::unique_ptr<Block> &other) { return other->cluster == cluster; };
+  resident_.erase(std::remove_if(resident_.begin(), resident_.end(), same), resident_.end());
 }
 
 void Grid::wait(Thread &thread, Site site) {
@@ -296,7 +348,7 @@ void Grid::meet_block(Site site) {
   }
   for (const Thread &other : block.threads) {
     if (block.waiting == 0) break;
-    if (other.state != Thread::State::waiting || other.mask != 0) continue;
+    if (!other.waits_for_block()) continue;
     if (other.site.line != site.line || strcmp(other.site.file, site.file) != 0) {
       fail("DIVERGENCE: " + text(thread) + " waits at " + text(site) + ", and " + text(other) + " at " + text(other.site));
     }
@@ -379,9 +431,71 @@ void Grid::poll(Site site) {
   thread.fiber.suspend();
 }
 
-void *Grid::static_shared(const void *key, size_t bytes) {
-  Block &block = *running->block;
-  for (const auto &[known, array] : block.arrays) {
+void Grid::arrive_cluster(Site site) {
+  Thread &thread = *running;
+  Cluster &cluster = *thread.block->cluster;
+  if (thread.barrier != Thread::Barrier::before) {
+    fail("DIVERGENCE: " + text(thread) + " arrives at " + text(site) + " again, without a wait after the first time");
+  }
+  Fiber::release(&cluster);
+  thread.barrier = Thread::Barrier::arrived;
+  cluster.arrived++;
+  open_barrier(cluster);
+  interleave();
+}
+
+// Lets the threads of a cluster go on if all have come.
+void Grid::open_barrier(Cluster &cluster) {
+  if (cluster.arrived == 0 || cluster.arrived + cluster.ended < cluster.threads) return;
+  cluster.arrived = 0;
+  for (Block *block : cluster.blocks) {
+    for (Thread &thread : block->threads) {
+      if (thread.state == Thread::State::ended) continue;
+      thread.barrier = Thread::Barrier::open;
+      if (thread.for_cluster) ready(thread);
+    }
+  }
+}
+
+void Grid::wait_cluster(Site site) {
+  Thread &thread = *running;
+  if (thread.barrier == Thread::Barrier::before) {
+    fail("DIVERGENCE: " + text(thread) + " waits at " + text(site) + " without having arrived");
+  }
+  thread.mask = 0;
+  thread.for_cluster = thread.barrier == Thread::Barrier::arrived;
+  if (thread.for_cluster) wait(thread, site);
+  thread.for_cluster = false;
+  thread.barrier = Thread::Barrier::before;
+  Fiber::acquire(thread.block->cluster.get());
+}
+
+void *Grid::cluster_shared(void *own, unsigned rank, Site site) {
+  Thread &thread = *running;
+  Block &block = *thread.block;
+  if (rank >= block.cluster->blocks.size()) {
+    fail("DIVERGENCE: " + text(thread) + " asks for block " + std::to_string(rank) + " of a cluster of " +
+         std::to_string(block.cluster->blocks.size()) + ", at " + text(site));
+  }
+  Block &other = *block.cluster->blocks[rank];
+  if (other.ended == other.threads.size()) {
+    fail("DIVERGENCE: " + text(thread) + " asks for the memory of block " + text(other.place) + ", which has ended, at " +
+         text(site));
+  }
+  char *const address = static_cast<char *>(own);
+  const ptrdiff_t at = address - block.shared.get();
+  if (at >= 0 && at < ptrdiff_t(aligned(launch_.shared))) return other.shared.get() + at;
+  for (const auto &[key, array, bytes] : block.arrays) {
+    if (address < array || address >= array + bytes) continue;
+    return static_cast<char *>(static_shared(other, key, bytes)) + (address - array);
+  }
+  fail("DIVERGENCE: " + text(thread) + " asks for what is in no shared memory, at " + text(site));
+}
+
+void *Grid::static_shared(const void *key, size_t bytes) { return static_shared(*running->block, key, bytes); }
+
+void *Grid::static_shared(Block &block, const void *key, size_t bytes) {
+  for (const auto &[known, array, length] : block.arrays) {
     if (known == key) return array;
   }
   const size_t begin = aligned(block.static_bytes);
@@ -390,7 +504,7 @@ void *Grid::static_shared(const void *key, size_t bytes) {
   }
   block.static_bytes = begin + bytes;
   char *array = block.shared.get() + aligned(launch_.shared) + begin;
-  block.arrays.push_back({key, array});
+  block.arrays.push_back({key, array, bytes});
   return array;
 }
 
@@ -430,6 +544,10 @@ void meet_block(Site site) { grid->meet_block(site); }
 void meet_warp(Site site, unsigned mask, Exchange &exchange) { grid->meet_warp(site, mask, exchange); }
 void interleave() { grid->interleave(); }
 void poll(Site site) { grid->poll(site); }
+void arrive_cluster(Site site) { grid->arrive_cluster(site); }
+void wait_cluster(Site site) { grid->wait_cluster(site); }
+unsigned cluster_rank() { return grid->running->block->rank; }
+void *cluster_shared(void *own, unsigned rank, Site site) { return grid->cluster_shared(own, rank, site); }
 void *static_shared(const void *key, size_t bytes) { return grid->static_shared(key, bytes); }
 void *dynamic_shared() { return grid->running->block->shared.get(); }
 
@@ -442,6 +560,13 @@ static std::string refusal(const Launch &launch) {
   }
   if (threads > threads_of_a_block || launch.threads.z > 64) {
     return "a block of " + text(launch.threads) + " threads is more than a device takes";
+  }
+  const dim3 &each = launch.cluster;
+  if (count(each) == 0 || count(each) > blocks_of_a_cluster) {
+    return "a cluster of " + text(each) + " blocks is more than a device takes";
+  }
+  if (launch.blocks.x % each.x != 0 || launch.blocks.y % each.y != 0 || launch.blocks.z % each.z != 0) {
+    return "a grid of " + text(launch.blocks) + " blocks is no multiple of its clusters of " + text(each);
   }
   if (launch.shared > shared_bytes_of_a_block) return "a block has too much shared memory";
   return {};

@@ -12,6 +12,8 @@ namespace host_cuda {
 constexpr unsigned threads_of_a_block = 1024;
 constexpr size_t static_bytes_of_a_block = 48 << 10;
 constexpr size_t shared_bytes_of_a_block = 96 << 10;
+// Without asking for more than all devices with clusters have.
+constexpr unsigned blocks_of_a_cluster = 8;
 
 struct Launch {
   dim3 blocks, threads;
@@ -21,6 +23,8 @@ struct Launch {
   uint64_t seed = 0;
   // Whether all blocks are there from the beginning, as in a cooperative launch. Otherwise blocks may begin when others end.
   bool together = false;
+  // The blocks of a cluster, which are there at the same time. They divide the grid.
+  dim3 cluster = {};
 };
 
 // Whether a device accepts a launch.

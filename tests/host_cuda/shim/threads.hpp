@@ -50,6 +50,13 @@ HOST_CUDA_API void meet_warp(Site site, unsigned mask, Exchange &exchange);
 HOST_CUDA_API void interleave();
 // The thread has looked at memory that another is to change, in vain: all others come before it looks again.
 HOST_CUDA_API void poll(Site site);
+// The thread's part of the cluster's barrier: it has come, and waits until all others that have not ended have.
+HOST_CUDA_API void arrive_cluster(Site site);
+HOST_CUDA_API void wait_cluster(Site site);
+// The block's number in its cluster.
+HOST_CUDA_API unsigned cluster_rank();
+// Where another block of the cluster has in its shared memory what this block has here.
+HOST_CUDA_API void *cluster_shared(void *own, unsigned rank, Site site);
 // The block's array of this key, made when the first thread asks for it. Nothing is in it but poison.
 HOST_CUDA_API void *static_shared(const void *key, size_t bytes);
 // The shared memory that the launch gives to each block.

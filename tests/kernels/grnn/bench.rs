@@ -193,6 +193,7 @@ impl Bench {
             shared: self.configuration.shared() as usize,
             seed,
             together: true,
+            cluster: 1,
         };
         // SAFETY: both kernels take these arguments; all memory is as large as the sizes say, and outlives the launch.
         unsafe {

@@ -54,6 +54,7 @@ fn grid(blocks: u32, threads: u32, seed: u64) -> Grid {
         shared: 0,
         seed,
         together: true,
+        cluster: 1,
     }
 }
 
