@@ -6,15 +6,26 @@
 #[path = "common/idle.rs"]
 mod idle;
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use batchlab::backend::Backend;
 use batchlab::cuda::{Cuda, Options};
+use batchlab::engine;
 use batchlab::network::{Network, Spec};
-use batchlab::task::{ExtraTime, MemberList, Members, NodeRef, Step, Task};
-use batchlab::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
+use batchlab::policy::cellular::Cellular;
+use batchlab::policy::merged::Merged;
+use batchlab::policy::registry::{Settings, Setup};
+use batchlab::record::RecordOptions;
+use batchlab::record::full::FullRecord;
+use batchlab::task::{Completion, ExtraTime, MemberList, Members, NodeRef, Step, Task};
+use batchlab::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
+use batchlab::workload::arrivals::OpenLoop;
+use batchlab::workload::dataset::Dataset;
 use batchlab::workload::model::Model;
+use batchlab::workload::random;
 use batchlab::workload::shape::Shape;
 use batchlab::workload::trace::Requests;
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -28,14 +39,7 @@ fn submit(criterion: &mut Criterion) {
     group
         .sample_size(20)
         .measurement_time(Duration::from_secs(2));
-    let spec = Spec {
-        hidden: 4,
-        embedding: 4,
-        vocabulary: 4,
-        seed: 1,
-        weights: None,
-    };
-    let network = Arc::new(Network::new(&Model::Lstm, &spec).expect("weights from the seed"));
+    let network = small_network(&Model::Lstm);
     for batch in [64, 512] {
         let shapes = vec![Shape::Chain(LENGTH); batch as usize];
         let requests =
@@ -59,6 +63,17 @@ fn submit(criterion: &mut Criterion) {
         }
     }
     group.finish();
+}
+
+fn small_network(model: &Model) -> Arc<Network> {
+    let spec = Spec {
+        hidden: 4,
+        embedding: 4,
+        vocabulary: 4,
+        seed: 1,
+        weights: None,
+    };
+    Arc::new(Network::new(model, &spec).expect("weights from the seed"))
 }
 
 /// Runs this many tasks of all requests; from task to task the members move up by `exchange` places.
@@ -110,5 +125,116 @@ fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32, exchange: u32)
     time
 }
 
-criterion_group!(all, submit);
+/// A backend that measures the time in its calls.
+struct Timed<'d> {
+    cuda: Cuda<'d, Idle>,
+    time: Duration,
+}
+
+impl Backend for Timed<'_> {
+    fn now(&self) -> Nanos {
+        self.cuda.now()
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
+        let clock = Instant::now();
+        self.cuda.submit(id, task, members);
+        self.time += clock.elapsed();
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
+        let clock = Instant::now();
+        let completion = self.cuda.wait(until);
+        self.time += clock.elapsed();
+        completion
+    }
+
+    fn wants_members(&self) -> bool {
+        true
+    }
+
+    fn spare(&mut self) -> Option<MemberList> {
+        self.cuda.spare()
+    }
+
+    fn failure(&mut self, request: RequestId) -> Option<String> {
+        self.cuda.failure(request)
+    }
+}
+
+/// The backend's time for each node of requests that all wait from the beginning.
+fn nodes(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("submit, per node");
+    group
+        .sample_size(10)
+        .measurement_time(Duration::from_secs(2));
+    let merged = |max_batch| Merged {
+        max_batch,
+        ..Merged::default()
+    };
+    let chains = (Model::Lstm, "traces/europarl-en.csv", 10_240);
+    let trees = (Model::TreeLstm, "generator:treebank", 4_096);
+    let benches: [(&str, _, &dyn Settings); 3] = [
+        ("merged chains, 512", chains, &merged(512)),
+        ("merged trees, 64", trees.clone(), &merged(64)),
+        ("trees, node by node, 512", trees, &Cellular::default()),
+    ];
+    for (name, (model, dataset, count), policy) in benches {
+        let network = small_network(&model);
+        let in_repository = |path: &str| Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
+        let dataset = Dataset::open(dataset, &model, &in_repository).expect("the dataset is there");
+        let shapes = dataset
+            .sample(count, None, &mut random::sequence(1, 0, "shapes"))
+            .expect("nothing is too long");
+        let requests = Requests::unfold(shapes, &model).expect("the shapes are the model's own");
+        let nodes: u64 = requests.graphs.iter().map(|graph| graph.nodes()).sum();
+        group.bench_function(name, |b| {
+            b.iter_custom(|count| {
+                let mut time = Duration::ZERO;
+                let runs = count.div_ceil(nodes);
+                for _ in 0..runs {
+                    time += serve_all(&network, &requests, policy);
+                }
+                time.mul_f64(count as f64 / (runs * nodes) as f64)
+            });
+        });
+    }
+    group.finish();
+}
+
+/// Serves all requests, and returns the time in the backend.
+fn serve_all(network: &Arc<Network>, requests: &Requests, policy: &dyn Settings) -> Duration {
+    let model = network.model();
+    let cells = model.cell_types();
+    let setup = Setup {
+        model,
+        cells: &cells,
+        workers: 1,
+        costs: None,
+        longest: None,
+    };
+    let mut policy = policy.build(&setup).expect("the policy serves the model");
+    let mut device = Idle::default();
+    let network = Arc::clone(network);
+    let cuda = Cuda::new(&mut device, network, requests, 1, &Options::default())
+        .expect("a device that is well");
+    let time = Duration::ZERO;
+    let mut backend = Timed { cuda, time };
+    let arrivals = vec![Nanos::ZERO; requests.len()];
+    let options = RecordOptions::default();
+    let mut record = FullRecord::new(requests.len(), 1, cells.len(), options);
+    engine::run(
+        &mut OpenLoop::new(requests, &arrivals),
+        &mut *policy,
+        &mut backend,
+        &mut record,
+        1,
+        &AtomicBool::new(false),
+    )
+    .expect("nothing interrupts it");
+    assert!(record.failures.is_empty(), "{:?}", record.failures);
+    backend.time
+}
+
+criterion_group!(all, submit, nodes);
 criterion_main!(all);

@@ -5,6 +5,7 @@ pub mod network;
 mod task_checks;
 mod waiting;
 
+mod longest_first;
 mod ready_list;
 mod state_places;
 

@@ -40,6 +40,40 @@ fn chains(model: &Model, precision: Precision) {
     }
 }
 
+/// Chains, the longest first, in ever smaller batches over the rows of one gather.
+fn shrinking_chains(model: &Model, precision: Precision) {
+    let lengths = [6, 5, 3, 3, 1];
+    let mut bench = Bench::new(model, precision, 1);
+    let rows: Vec<_> = (0..)
+        .zip(lengths)
+        .map(|(request, length)| row(request, 0, length - 1, 0))
+        .collect();
+    let plan = bench.plan(STREAM, 0, 5, 0, false);
+    bench.gather(plan, &rows, &[]);
+    // The fourth level has a row of padding.
+    for size in [5, 4, 4, 3, 2, 1] {
+        let plan = bench.plan(STREAM, 0, size, 0, false);
+        bench.launch(plan, 1);
+    }
+    bench.fetch(STREAM, 0..5);
+    bench.gpus.signal(STREAM).unwrap();
+    bench.wait(STREAM, 1).unwrap();
+    for (request, length) in (0..).zip(lengths) {
+        let expected = bench.alone(request, &CellGraph::chain(CellId(0), length));
+        bench.compare(request, &expected.state, precision);
+    }
+}
+
+#[test]
+fn levels_that_shrink_run_over_the_same_rows() {
+    if inside("networks::levels_that_shrink_run_over_the_same_rows", &[]) {
+        for precision in Precision::ALL {
+            shrinking_chains(&Model::Lstm, precision);
+            shrinking_chains(&Model::Gru, precision);
+        }
+    }
+}
+
 #[test]
 fn chains_in_all_precisions() {
     if inside("networks::chains_in_all_precisions", &[]) {

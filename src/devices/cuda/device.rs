@@ -141,7 +141,8 @@ pub trait Device {
     fn gather(&mut self, plan: PlanId, batch: &DeviceBatch<'_>) -> Result<(), DeviceFault>;
 
     /// Queues the cell over the rows of the last gather of this cell on this stream. In launches that follow each other
-    /// without a gather, each row continues with its next node. A launch that fails does not signal.
+    /// without a gather, each row continues with its next node. A plan may have fewer rows than the gather's if the
+    /// rows behind them have ended. A launch that fails does not signal.
     fn launch(&mut self, plan: PlanId) -> Result<(), DeviceFault>;
 
     /// Queues an increment of the stream's signal, for work whose last launch does not signal.

@@ -12,11 +12,13 @@ use super::plans::{self, Plans};
 use super::slots::{Gathering, LaunchStamp, Migration, Pools};
 use super::states::GpuStates;
 use super::streams::{GatheredNode, StreamKey, Streams, TaskOutcome};
+use super::whole::WholeRows;
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::core::task::{MemberList, NodeRef, Part, Step};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::trace::Requests;
+use crate::devices::longest_first::LongestFirst;
 use crate::devices::network::Network;
 use crate::devices::ready_list::ReadyList;
 use crate::devices::task_checks;
@@ -41,13 +43,17 @@ struct TaskMemory {
     batch: Gathering,
     /// The states to copy after the launch, and their places on the host.
     copies: Vec<(StateSlot, HostPlace)>,
-    /// The nodes of failed requests, which have no row.
-    dropped: Vec<NodeRef>,
     /// The ready nodes of a task of whole requests.
     list: ReadyList,
+    /// The rows of each cell type in a task of whole requests.
+    whole: Vec<WholeRows>,
     /// The nodes of one launch.
     nodes: Vec<NodeRef>,
+    /// The rows of these nodes.
+    taken: Vec<GatheredNode>,
+    /// The parts of a task in persistent kernels, the longest first.
     parts: Vec<Part>,
+    order: LongestFirst<Part>,
     outcome: TaskOutcome,
 }
 
@@ -81,6 +87,8 @@ impl<'d, D: Device> Launcher<'d, D> {
         let cells = cell_traits(&network);
         let (kept, needs) = KeptOutputs::new(&options.keep, &requests.graphs, &network, &cells)?;
         let pools = Pools::new(device.begin(workers, &needs).map_err(Error::failed)?);
+        let mut task = TaskMemory::default();
+        task.whole.resize_with(cells.len(), WholeRows::default);
         let mut launcher = Launcher {
             device,
             states: GpuStates::new(Arc::clone(&requests.graphs), network, kept, pools),
@@ -89,7 +97,7 @@ impl<'d, D: Device> Launcher<'d, D> {
             cells,
             plans: Plans::new(room),
             launches: 0,
-            task: TaskMemory::default(),
+            task,
         };
         launcher.materialise(workers, options)?;
         Ok(launcher)
@@ -314,12 +322,16 @@ impl<'d, D: Device> Launcher<'d, D> {
                 .for_each(|at| self.states.advance(*at, &launch));
             self.device.launch(plan)?;
         } else {
-            self.take(id, size.cell, launch);
+            self.take(size.cell, launch);
+            let rows = self.streams.rows(id, size.cell);
+            rows.shape = None;
+            std::mem::swap(&mut rows.members, &mut self.task.taken);
             if self.task.batch.rows.is_empty() {
                 self.wait_for_uses(id)?;
                 return Ok(false);
             }
-            self.gather_and_launch(id, size)?;
+            let shape = self.gather_and_launch(id, size)?;
+            self.streams.rows(id, size.cell).shape = Some(shape);
         }
         let Launcher {
             states,
@@ -350,32 +362,15 @@ impl<'d, D: Device> Launcher<'d, D> {
 
     /// Makes a row for each of the nodes in [`TaskMemory`]. A node that can't run makes its request fail and has no
     /// row.
-    fn take(&mut self, id: StreamKey, cell: CellId, launch: LaunchStamp) {
-        let Launcher {
-            states,
-            streams,
-            task:
-                TaskMemory {
-                    batch,
-                    dropped,
-                    nodes,
-                    ..
-                },
-            ..
-        } = self;
-        let rows = streams.rows(id, cell);
-        rows.clear();
-        batch.begin(launch);
-        dropped.clear();
-        for &at in nodes.iter() {
-            match states.take(at, cell, batch) {
-                Ok(member) => rows.members.push(member),
-                Err(reason) => {
-                    if let Some(reason) = reason {
-                        states.fail(at.request, reason);
-                    }
-                    dropped.push(at);
-                }
+    fn take(&mut self, cell: CellId, launch: LaunchStamp) {
+        let Launcher { states, task, .. } = self;
+        task.batch.begin(launch);
+        task.taken.clear();
+        for &at in &task.nodes {
+            match states.take(at, cell, &mut task.batch) {
+                Ok(row) => task.taken.push(row),
+                Err(Some(reason)) => states.fail(at.request, reason),
+                Err(None) => {}
             }
         }
     }
@@ -414,13 +409,16 @@ impl<'d, D: Device> Launcher<'d, D> {
         Ok(())
     }
 
-    /// Queues the gather of the rows that were [taken](Launcher::take), and a launch over them.
-    fn gather_and_launch(&mut self, id: StreamKey, size: BatchShape) -> Result<(), DeviceFault> {
+    /// Queues the gather of the rows that were [taken](Launcher::take), and a launch over them. Returns its shape.
+    fn gather_and_launch(
+        &mut self,
+        id: StreamKey,
+        size: BatchShape,
+    ) -> Result<BatchShape, DeviceFault> {
         self.wait_for_uses(id)?;
         let Launcher {
             device,
             cells,
-            streams,
             plans,
             task: TaskMemory { batch, .. },
             ..
@@ -442,7 +440,6 @@ impl<'d, D: Device> Launcher<'d, D> {
             tokens,
             ..size
         };
-        streams.rows(id, size.cell).shape = Some(shape);
         let plan = plans.get(shape, *device)?;
         for place in 0..self.task.batch.migrations.len() {
             let Migration { request, from, to } = self.task.batch.migrations[place];
@@ -461,7 +458,7 @@ impl<'d, D: Device> Launcher<'d, D> {
         )?;
         self.device.launch(plan)?;
         self.states.vacate(batch);
-        Ok(())
+        Ok(shape)
     }
 
     /// Queues the copies of the noted states to the host.
@@ -489,7 +486,9 @@ impl<'d, D: Device> Launcher<'d, D> {
         steps: &[Step],
         requests: &[RequestId],
     ) -> Result<(), DeviceFault> {
+        // The task's gathers replace the rows of earlier tasks.
         self.streams.clear_rows(id);
+        self.task.whole.iter_mut().for_each(WholeRows::clear);
         self.task.list.begin(requests, &self.states.graphs);
         let cells = self.cells.len();
         for step in steps
@@ -506,87 +505,69 @@ impl<'d, D: Device> Launcher<'d, D> {
         requests
             .iter()
             .for_each(|request| self.states.expect_done(*request));
-        self.streams.clear_rows(id);
         self.copy_and_signal(id)
     }
 
-    /// Queues one run of a step. Rows stay in place as long as no node is ready to join them; ended rows stay as
-    /// padding while the step keeps its size.
+    /// Queues one run of a step. Rows stay in place as long as no node is ready to join them and the step has room for
+    /// those that have not ended.
     fn queue_step(&mut self, id: StreamKey, step: &Step) -> Result<(), DeviceFault> {
         let size = self.size(id, step, false);
-        let rows = self.streams.rows(id, size.cell);
+        let rows = &self.task.whole[size.cell.index()];
         let stay = rows
-            .shape
-            .filter(|shape| shape.rows == size.rows && self.task.list.is_empty(size.cell));
-        if let Some(plan) = stay.and_then(|shape| self.plans.find(shape)) {
-            rows.advance();
-            self.task.dropped.clear();
+            .shape(size.rows)
+            .filter(|_| self.task.list.is_empty(size.cell));
+        if let Some(shape) = stay {
+            let plan = self.plans.get(shape, self.device)?;
             self.device.launch(plan)?;
         } else {
             self.dismiss(id, size.cell);
-            self.task.nodes.clear();
-            self.task
-                .list
-                .take(size.cell, size.rows as usize, &mut self.task.nodes);
+            let TaskMemory { list, nodes, .. } = &mut self.task;
+            nodes.clear();
+            list.take(size.cell, size.rows as usize, nodes);
             self.launches += 1;
-            self.take(id, size.cell, self.last_launch(id));
-            self.gather_and_launch(id, size)?;
+            self.take(size.cell, self.last_launch(id));
+            let shape = self.gather_and_launch(id, size)?;
+            let TaskMemory { whole, taken, .. } = &mut self.task;
+            whole[size.cell.index()].begin(shape, taken);
         }
-        self.drop_ended(id, size.cell);
+        self.advance_rows(id, size.cell);
         // The next operator of a listed network overwrites the slot that is copied.
         self.copy(id)
     }
 
-    /// Turns the rows that have reached their last node into padding, and makes their successors ready.
-    fn drop_ended(&mut self, id: StreamKey, cell: CellId) {
+    /// Continues the rows of a cell type. Those that have reached their last node end, which may make others ready.
+    fn advance_rows(&mut self, id: StreamKey, cell: CellId) {
         let launch = self.last_launch(id);
-        let Launcher {
-            states,
-            streams,
-            task,
-            ..
-        } = self;
-        streams.rows(id, cell).members.retain(|row| {
-            if row.node == row.last {
-                states.advance(row.at(), &launch);
-                task.note_last(row, states);
-                task.list.note_run(row.at(), &states.graphs);
-            }
-            row.node < row.last
-        });
-        // A node without a row delays no other: its successors have no row either.
-        let TaskMemory { dropped, list, .. } = task;
-        for at in dropped.drain(..) {
-            list.note_run(at, &states.graphs);
+        let Launcher { states, task, .. } = self;
+        task.whole[cell.index()].advance();
+        while let Some(row) = task.whole[cell.index()].pop_ended() {
+            states.advance(row.at(), &launch);
+            task.note_last(&row, states);
+            task.list.note_run(row.at(), &states.graphs);
         }
     }
 
     /// Dissolves the rows of a cell type, and makes their successors ready.
     fn dismiss(&mut self, id: StreamKey, cell: CellId) {
         let launch = self.last_launch(id);
-        let Launcher {
-            states,
-            streams,
-            task,
-            ..
-        } = self;
-        let rows = streams.rows(id, cell);
-        for row in &rows.members {
+        let Launcher { states, task, .. } = self;
+        for row in task.whole[cell.index()].drain() {
             states.advance(row.at(), &launch);
             task.list.note_run(row.at(), &states.graphs);
         }
-        rows.clear();
     }
 
     /// Whether a task runs in persistent kernels: the device has them, the task consists of whole requests or parts,
     /// and its steps cover them in order. Leaves its parts in [`TaskMemory`].
     fn runs_sequences(&mut self, members: &MemberList, steps: &[Step]) -> bool {
+        if self.device.most_steps(1) == 0 {
+            return false;
+        }
         let graphs = &self.states.graphs;
-        let parts = &mut self.task.parts;
+        let TaskMemory { parts, order, .. } = &mut self.task;
         parts.clear();
         match members {
             MemberList::Nodes(_) | MemberList::Operators(..) => return false,
-            _ if self.device.most_steps(1) == 0 => return false,
             MemberList::Parts(list) => parts.extend_from_slice(list),
             MemberList::Requests(requests) => parts.extend(requests.iter().map(|request| {
                 let to = NodeId(graphs[request.index()].nodes() as u32);
@@ -600,25 +581,28 @@ impl<'d, D: Device> Launcher<'d, D> {
         let Some(&Step { cell, .. }) = steps.first() else {
             return false;
         };
+        if !parts.iter().all(|part| is_of_one_chain(part, cell, graphs)) {
+            return false;
+        }
+        order.sort(parts, |part| task_checks::part_length(part) as u32);
+        let longest = parts.first().map_or(0, task_checks::part_length);
+        let mut rows = parts.len();
         let mut from = 0;
         for step in steps {
-            let rows = parts
-                .iter()
-                .filter(|part| from < task_checks::part_length(part))
-                .count();
+            while rows > 0 && task_checks::part_length(&parts[rows - 1]) <= from {
+                rows -= 1;
+            }
             if step.cell != cell || rows > step.batch as usize {
                 return false;
             }
             from += step.times as usize;
         }
         // Whole requests may be padded; a task of parts has exactly the steps of the longest.
-        let longest = task_checks::longest_part(parts);
-        let covered = if let MemberList::Parts(_) = members {
+        if let MemberList::Parts(_) = members {
             longest == from
         } else {
             longest <= from
-        };
-        covered && parts.iter().all(|part| is_of_one_chain(part, cell, graphs))
+        }
     }
 
     /// Queues the parts that [`Launcher::runs_sequences`] has left. Each step, which runs the cell a number of times,
@@ -654,7 +638,7 @@ impl<'d, D: Device> Launcher<'d, D> {
         let TaskMemory { nodes, parts, .. } = &mut self.task;
         let left = parts
             .iter()
-            .filter(|part| (from as usize) < task_checks::part_length(part));
+            .take_while(|part| (from as usize) < task_checks::part_length(part));
         nodes.clear();
         nodes.extend(left.map(|part| NodeRef {
             request: part.request,
@@ -662,7 +646,7 @@ impl<'d, D: Device> Launcher<'d, D> {
         }));
         self.launches += 1;
         let launch = self.last_launch(id);
-        self.take(id, size.cell, launch);
+        self.take(size.cell, launch);
         let TaskMemory {
             batch: Gathering { rows, .. },
             parts,
@@ -680,17 +664,15 @@ impl<'d, D: Device> Launcher<'d, D> {
             row.last = part.to.0.min(row.node + size.steps) - 1;
         }
         self.gather_and_launch(id, size)?;
-        let Launcher {
-            states,
-            streams,
-            task,
-            ..
-        } = self;
-        for (place, row) in streams.rows(id, size.cell).members.iter_mut().enumerate() {
-            row.node = task.batch.rows[place].last;
+        let Launcher { states, task, .. } = self;
+        for place in 0..task.taken.len() {
+            let row = GatheredNode {
+                node: task.batch.rows[place].last,
+                ..task.taken[place]
+            };
             states.advance(row.at(), &launch);
             if row.node == row.last {
-                task.note_last(row, states);
+                task.note_last(&row, states);
             }
         }
         Ok(())

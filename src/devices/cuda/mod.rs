@@ -16,6 +16,7 @@ mod states;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

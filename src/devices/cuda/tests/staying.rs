@@ -156,6 +156,53 @@ fn ended_rows_of_whole_requests_stay_as_padding() {
     }
 }
 
+/// The gathers, launched rows and launches of a task of whole requests with these steps. All requests have the results
+/// that they have alone.
+fn run_whole(model: &str, shapes: &[&str], steps: &[Step]) -> (u64, u64) {
+    let (mut device, network, requests) = bench(model, shapes);
+    let mut hand = Hand::new(&mut device, &network, &requests, 1, 64);
+    let all = (0..shapes.len() as u64).map(RequestId);
+    hand.submit(0, steps, MemberList::Requests(all.clone().collect()));
+    hand.cuda.wait(None).expect("a task runs");
+    for request in all {
+        let alone = network.alone(request, &requests.graphs[request.index()]);
+        assert_eq!(hand.cuda.output(request), Some(alone), "request {request}");
+    }
+    hand.counts()
+}
+
+#[test]
+fn a_level_that_shrinks_is_not_gathered() {
+    let chains = ["chain:2", "chain:5", "chain:3", "chain:5", "chain:1"];
+    let levels = [step(0, 5, 1), step(0, 4, 1), step(0, 3, 1), step(0, 2, 2)];
+    for model in ["lstm", "gru"] {
+        assert_eq!(run_whole(model, &chains, &levels), (1, 16), "{model}");
+    }
+    // Sizes that the device supports may be larger than what is left.
+    let padded = [step(0, 8, 2), step(0, 4, 1), step(0, 2, 3)];
+    assert_eq!(run_whole("lstm", &chains, &padded), (1, 26));
+    // Two of three chains run at a time, so others join.
+    let (gathers, _) = run_whole("lstm", &chains[..3], &[step(0, 2, 6)]);
+    assert!(gathers > 1);
+}
+
+#[test]
+fn a_level_that_grows_is_gathered() {
+    // Decoders join at the second, third and fourth level; from then on they only end.
+    let translations = ["seq2seq:1>2", "seq2seq:3>4", "seq2seq:2>3", "seq2seq:3>1"];
+    let levels = [
+        step(1, 4, 1),
+        step(0, 1, 1),
+        step(1, 3, 1),
+        step(0, 2, 1),
+        step(1, 2, 1),
+        step(0, 3, 1),
+        step(0, 2, 1),
+        step(0, 1, 2),
+    ];
+    assert_eq!(run_whole("seq2seq", &translations, &levels), (4, 19));
+}
+
 #[test]
 fn encoders_and_decoders_of_whole_requests_keep_their_rows_apart() {
     let (mut device, network, requests) = bench("seq2seq", &["seq2seq:2>4", "seq2seq:3>1"]);

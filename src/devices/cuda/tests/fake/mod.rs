@@ -411,10 +411,19 @@ impl Fake {
             .tables
             .remove(&(stream, shape.cell))
             .expect("a gather comes before the first launch");
+        let gathered = BatchShape {
+            rows: table.shape.rows,
+            ..shape
+        };
         assert_eq!(
-            table.shape, shape,
+            table.shape, gathered,
             "the plan that is launched is for the gathered batch"
         );
+        let behind = table.rows.iter().skip(shape.rows as usize);
+        for row in behind {
+            let node = row.node + table.age;
+            assert!(node > row.last, "a smaller plan leaves {row:?} behind");
+        }
         engine.computed += u64::from(shape.rows);
         let mut begin = 0;
         let mut tokens = vec![];
