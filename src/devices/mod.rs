@@ -7,7 +7,6 @@ mod waiting;
 
 mod longest_first;
 mod ready_list;
-mod state_places;
 
 pub mod cpu;
 pub mod cuda;

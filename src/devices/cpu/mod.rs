@@ -5,6 +5,7 @@
 mod launches;
 mod queries;
 mod rows;
+mod state_places;
 mod table;
 #[cfg(test)]
 mod tests;

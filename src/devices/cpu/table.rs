@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::state_places::StatePlaces;
 use crate::base::units::{CellId, RequestId};
 use crate::core::backend::Output;
 use crate::core::task::NodeRef;
 use crate::core::workload::cell_graph::{CellGraph, Graph};
 use crate::devices::network::Network;
-use crate::devices::state_places::StatePlaces;
 use crate::devices::task_checks::{self, NodePlace, check_order, run_twice};
 
 /// The states of all requests.

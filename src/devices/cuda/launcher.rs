@@ -9,7 +9,7 @@ use super::device::{
 };
 use super::outputs::{CellTraits, KeptOutputs, cell_traits};
 use super::plans::{self, Plans};
-use super::slots::{Gathering, LaunchStamp, Migration, Pools};
+use super::slots::{GRAPH_PAGE, Gathering, LaunchStamp, Migration, Pools};
 use super::states::GpuStates;
 use super::streams::{GatheredNode, StreamKey, Streams, TaskOutcome};
 use super::whole::WholeRows;
@@ -86,7 +86,10 @@ impl<'d, D: Device> Launcher<'d, D> {
         });
         let cells = cell_traits(&network);
         let (kept, needs) = KeptOutputs::new(&options.keep, &requests.graphs, &network, &cells)?;
-        let pools = Pools::new(device.begin(workers, &needs).map_err(Error::failed)?);
+        let rooms = device.begin(workers, &needs).map_err(Error::failed)?;
+        let mut graphs = requests.graphs.iter();
+        let any_branches = graphs.any(|graph| matches!(graph, CellGraph::Graph(_)));
+        let pools = Pools::new(rooms, if any_branches { GRAPH_PAGE } else { 1 });
         let mut task = TaskMemory::default();
         task.whole.resize_with(cells.len(), WholeRows::default);
         let mut launcher = Launcher {
@@ -448,7 +451,7 @@ impl<'d, D: Device> Launcher<'d, D> {
                 self.blame(from.0, id, fault)?;
             }
         }
-        let batch = &mut self.task.batch;
+        let batch = &self.task.batch;
         self.device.gather(
             plan,
             &DeviceBatch {
@@ -457,7 +460,6 @@ impl<'d, D: Device> Launcher<'d, D> {
             },
         )?;
         self.device.launch(plan)?;
-        self.states.vacate(batch);
         Ok(shape)
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::device::{Device, HostPlace, MemoryNeeds};
+use super::slots::GRAPH_PAGE;
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, NodeId, RequestId};
 use crate::core::backend::Output;
@@ -68,7 +69,7 @@ impl KeptOutputs {
         }
         let room = graphs.iter().map(|graph| match graph {
             CellGraph::Chains(_) => 1,
-            CellGraph::Graph(graph) => graph.len() as u64,
+            CellGraph::Graph(graph) => (graph.len() as u64).next_multiple_of(GRAPH_PAGE.into()),
         });
         let needs = MemoryNeeds {
             states: room.sum(),

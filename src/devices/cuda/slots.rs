@@ -2,6 +2,10 @@
 //!
 //! A free slot has no queued work, and its non-finite flag has been read and cleared. So a request that takes one need
 //! not wait, and a NaN is never attributed to the wrong request.
+//!
+//! A chain holds one slot on each worker that it has been on; its nodes update it in place. The states of a general
+//! graph lie side by side, each at the place of its node, and no node overwrites another's. So nothing is looked for
+//! when a node is queued, and nothing is freed before the request ends.
 
 use smallvec::SmallVec;
 
@@ -10,12 +14,16 @@ use super::streams::Use;
 use crate::base::units::{NodeId, RequestId, WorkerId};
 use crate::core::task::NodeRef;
 use crate::core::workload::cell_graph::Graph;
-use crate::devices::state_places::StatePlaces;
 use crate::devices::task_checks::{check_order, run_before, run_twice};
+
+/// The number of slots of a page where requests are general graphs. Requests take pages, so that a pool whose free
+/// slots are scattered still has room for any request.
+pub const GRAPH_PAGE: u32 = 8;
 
 /// The slots of one worker.
 #[derive(Debug)]
 struct Pool {
+    /// The first slots of free pages.
     free: Vec<StateSlot>,
     /// The first slot that has never been taken.
     fresh: u32,
@@ -27,53 +35,86 @@ struct Pool {
 
 /// The pools of all workers.
 #[derive(Debug)]
-pub struct Pools(Vec<Pool>);
+pub struct Pools {
+    pools: Vec<Pool>,
+    /// The number of slots that are taken together.
+    page: u32,
+}
 
 impl Pools {
-    pub fn new(rooms: Vec<u32>) -> Pools {
+    pub fn new(rooms: Vec<u32>, page: u32) -> Pools {
         let pools = rooms.into_iter().map(|room| Pool {
             free: Vec::new(),
             fresh: 0,
             room,
             lost: None,
         });
-        Pools(pools.collect())
+        Pools {
+            pools: pools.collect(),
+            page,
+        }
     }
 
-    /// Takes a free slot. Fails if the worker has none.
+    /// Takes a free page, and returns its first slot. Fails if the worker has none.
     pub fn take(&mut self, worker: WorkerId) -> Result<StateSlot, String> {
-        let pool = &mut self.0[worker.index()];
+        let pool = &mut self.pools[worker.index()];
         if let Some(slot) = pool.free.pop() {
             return Ok(slot);
         }
-        if pool.fresh == pool.room {
+        if pool.room - pool.fresh < self.page {
             return Err(format!(
                 "worker {worker} has no room for more than {} states",
                 pool.room
             ));
         }
-        pool.fresh += 1;
-        Ok(StateSlot(pool.fresh - 1))
+        pool.fresh += self.page;
+        Ok(StateSlot(pool.fresh - self.page))
+    }
+
+    /// Returns a page that has no queued work, and reports whether a NaN or an infinity was stored in it.
+    pub fn give_back(
+        &mut self,
+        worker: WorkerId,
+        first: StateSlot,
+        device: &mut impl Device,
+    ) -> bool {
+        let pool = &mut self.pools[worker.index()];
+        pool.free.push(first);
+        let mut non_finite = false;
+        if pool.lost.is_none() {
+            for slot in first.0..first.0 + self.page {
+                non_finite |= device.take_non_finite(worker, StateSlot(slot));
+            }
+        }
+        non_finite
     }
 
     /// Marks a worker and the states that it holds as lost.
     pub fn lose(&mut self, worker: WorkerId, reason: &str) {
-        self.0[worker.index()]
+        self.pools[worker.index()]
             .lost
             .get_or_insert_with(|| reason.into());
     }
 
     /// Why a worker is lost, or `None` if it is not lost.
     pub fn lost(&self, worker: WorkerId) -> Option<&str> {
-        self.0[worker.index()].lost.as_deref()
+        self.pools[worker.index()].lost.as_deref()
+    }
+
+    /// Fails if a state on this worker is lost.
+    fn check(&self, worker: WorkerId) -> Result<(), String> {
+        match self.lost(worker) {
+            Some(reason) => Err(format!(
+                "its state was on worker {worker}, which is lost: {reason}"
+            )),
+            None => Ok(()),
+        }
     }
 
     #[cfg(test)]
     pub fn taken(&self) -> usize {
-        self.0
-            .iter()
-            .map(|pool| pool.fresh as usize - pool.free.len())
-            .sum()
+        let taken = |pool: &Pool| pool.fresh as usize - pool.free.len() * self.page as usize;
+        self.pools.iter().map(taken).sum()
     }
 }
 
@@ -98,9 +139,6 @@ pub struct Gathering {
     pub waits: Vec<Use>,
     /// The states that are copied from other workers.
     pub migrations: Vec<Migration>,
-    /// The states that are no longer needed after the launch: the request, and the index of the slot among those that
-    /// it holds.
-    pub vacated: Vec<(RequestId, u32)>,
 }
 
 /// A copy of a state from another worker.
@@ -118,63 +156,22 @@ impl Gathering {
         self.inputs.clear();
         self.waits.clear();
         self.migrations.clear();
-        self.vacated.clear();
     }
 
-    /// Notes that the launch uses a slot, after the earlier uses of other streams.
-    fn note_use(&mut self, held: &mut HeldSlot) {
-        if held.used.stream != self.launch.used.stream {
-            self.waits.push(held.used);
+    /// Makes the launch wait for an earlier use, if that is by another stream.
+    fn wait_for(&mut self, used: Use) {
+        if used.stream != self.launch.used.stream {
+            self.waits.push(used);
         }
-        held.used = self.launch.used;
-    }
-
-    /// Notes that the launch writes a slot.
-    fn note_write(&mut self, held: &mut HeldSlot) {
-        self.note_use(held);
-        held.written = self.launch.number;
     }
 }
 
-/// A slot that a request holds.
+/// A slot that a chain holds.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldSlot {
-    worker: WorkerId,
+    pub worker: WorkerId,
     pub slot: StateSlot,
     pub used: Use,
-    /// The number of the launch that writes it last.
-    pub written: u64,
-}
-
-impl HeldSlot {
-    fn new(pools: &mut Pools, launch: &LaunchStamp) -> Result<HeldSlot, String> {
-        let slot = pools.take(launch.worker)?;
-        Ok(HeldSlot {
-            worker: launch.worker,
-            slot,
-            used: launch.used,
-            written: 0,
-        })
-    }
-
-    /// Returns a slot that has no queued work to its pool, and reports whether a NaN or an infinity was stored in it.
-    pub fn give_back(&self, pools: &mut Pools, device: &mut impl Device) -> bool {
-        let non_finite =
-            pools.lost(self.worker).is_none() && device.take_non_finite(self.worker, self.slot);
-        pools.0[self.worker.index()].free.push(self.slot);
-        non_finite
-    }
-
-    /// Fails if the state was on a worker that is lost.
-    fn check(&self, pools: &Pools) -> Result<(), String> {
-        let Some(reason) = pools.lost(self.worker) else {
-            return Ok(());
-        };
-        Err(format!(
-            "its state was on worker {}, which is lost: {reason}",
-            self.worker
-        ))
-    }
 }
 
 /// The state of a chain: it holds one slot on each worker that it has been on, and its nodes update that slot in place.
@@ -186,6 +183,8 @@ pub struct ChainSlots {
     pub done: u32,
     /// The index in `held` of the slot with the present state.
     at: u32,
+    /// The number of the launch that writes the state last.
+    launch: u64,
     pub held: SmallVec<[HeldSlot; 1]>,
 }
 
@@ -195,6 +194,7 @@ impl ChainSlots {
             tokens,
             done: 0,
             at: 0,
+            launch: 0,
             held: SmallVec::new(),
         }
     }
@@ -207,9 +207,8 @@ impl ChainSlots {
     /// Continues to this node without a gather.
     pub fn advance(&mut self, node: NodeId, launch: &LaunchStamp) {
         self.done = node.0 + 1;
-        let held = &mut self.held[self.at as usize];
-        held.used = launch.used;
-        held.written = launch.number;
+        self.launch = launch.number;
+        self.held[self.at as usize].used = launch.used;
     }
 
     /// Finds the slot for the next node, and brings the state there if it is on another worker.
@@ -232,18 +231,23 @@ impl ChainSlots {
         {
             Some(here) => here,
             None => {
-                self.held.push(HeldSlot::new(pools, &launch)?);
+                self.held.push(HeldSlot {
+                    worker: launch.worker,
+                    slot: pools.take(launch.worker)?,
+                    used: launch.used,
+                });
                 self.held.len() - 1
             }
         };
         if node > 0 {
-            let from = &mut self.held[self.at as usize];
-            if from.written == launch.number {
+            if self.launch == launch.number {
                 return Err(run_before(node, node - 1));
             }
-            from.check(pools)?;
+            let from = &mut self.held[self.at as usize];
+            pools.check(from.worker)?;
             if here != self.at as usize {
-                batch.note_use(from);
+                batch.wait_for(from.used);
+                from.used = launch.used;
                 let from = (from.worker, from.slot);
                 batch.migrations.push(Migration {
                     request,
@@ -253,9 +257,11 @@ impl ChainSlots {
             }
         }
         let held = &mut self.held[here];
-        batch.note_write(held);
+        batch.wait_for(held.used);
+        held.used = launch.used;
         self.at = here as u32;
         self.done = node + 1;
+        self.launch = launch.number;
         if node > 0 {
             batch.inputs.push(held.slot);
         }
@@ -263,28 +269,75 @@ impl ChainSlots {
     }
 }
 
-/// The slots of a general graph: one for each state that is still needed. Vacant slots are used again.
+/// The states of a general graph.
 #[derive(Debug, Default)]
 pub struct GraphSlots {
-    pub held: Vec<HeldSlot>,
-    /// The indices of slots that hold no state that is still needed.
-    pub vacant: Vec<u32>,
-    /// The place of each node's state, as an index of `held`.
-    pub places: StatePlaces,
+    nodes: Vec<NodeState>,
+    /// The number of nodes that are not queued.
+    pub left: u32,
+    /// The pages on each worker that the request has been on.
+    homes: SmallVec<[GraphHome; 1]>,
+    /// The last use of the request's slots by each stream.
+    pub uses: SmallVec<[Use; 1]>,
+}
+
+/// The state of a node.
+#[derive(Clone, Copy, Debug, Default)]
+struct NodeState {
+    /// The number of the launch that writes the state, or 0 if none is queued.
+    launch: u64,
+    /// The last use of the state.
+    used: Use,
+    /// The index of the home with the state.
+    home: usize,
+}
+
+/// The pages of a graph on one worker.
+#[derive(Debug)]
+struct GraphHome {
+    worker: WorkerId,
+    /// The first slot of each page, or [`NO_PAGE`].
+    pages: SmallVec<[StateSlot; 8]>,
+}
+
+/// The first slot of a page that is not needed yet.
+const NO_PAGE: StateSlot = StateSlot(u32::MAX);
+
+impl GraphHome {
+    /// The slot of a node whose page is taken.
+    fn slot(&self, node: u32) -> StateSlot {
+        StateSlot(self.pages[(node / GRAPH_PAGE) as usize].0 + node % GRAPH_PAGE)
+    }
+
+    /// The slot of a node, whose page is taken if necessary.
+    fn slot_or_take(&mut self, node: u32, pools: &mut Pools) -> Result<StateSlot, String> {
+        let page = &mut self.pages[(node / GRAPH_PAGE) as usize];
+        if *page == NO_PAGE {
+            *page = pools.take(self.worker)?;
+        }
+        Ok(self.slot(node))
+    }
 }
 
 impl GraphSlots {
     /// Begins a request, which holds no slot yet.
     pub fn begin(&mut self, graph: &Graph) {
-        self.held.clear();
-        self.vacant.clear();
-        self.places.begin(graph);
+        self.nodes.clear();
+        self.nodes.resize(graph.len(), NodeState::default());
+        self.left = graph.len() as u32;
+        self.homes.clear();
+        self.uses.clear();
     }
 
-    /// Takes the states that a node needs, and finds a slot for its own state.
+    /// The slot with the state of a node that is queued.
+    pub fn slot(&self, node: u32) -> StateSlot {
+        self.homes[self.nodes[node as usize].home].slot(node)
+    }
+
+    /// Takes the states that a node needs, and finds the slot for its own state.
     pub fn take(
         &mut self,
-        of: &Graph,
+        graph: &Graph,
         at: NodeRef,
         pools: &mut Pools,
         batch: &mut Gathering,
@@ -294,62 +347,87 @@ impl GraphSlots {
             node: NodeId(node),
         } = at;
         let launch = batch.launch;
-        if self.places.has_run(node) {
+        if self.nodes[node as usize].launch > 0 {
             return Err(run_twice(node));
         }
-        for &input in of.inputs(node) {
-            let place = self.places.input(node, input)?;
-            let held = &mut self.held[place as usize];
-            if held.written == launch.number {
+        let here = self.home(launch.worker);
+        for &input in graph.inputs(node) {
+            let NodeState {
+                launch: written,
+                used,
+                home,
+            } = self.nodes[input as usize];
+            if written == 0 || written == launch.number {
                 return Err(run_before(node, input));
             }
-            held.check(pools)?;
-            batch.note_use(held);
-            let HeldSlot {
-                worker, mut slot, ..
-            } = *held;
-            if worker != launch.worker {
-                let here = self.room(&launch, pools)?;
-                let held = &mut self.held[here as usize];
-                batch.note_write(held);
+            batch.wait_for(used);
+            let mut slot = self.homes[home].slot(input);
+            if home != here {
+                let worker = self.homes[home].worker;
+                pools.check(worker)?;
+                let from = (worker, slot);
+                slot = self.homes[here].slot_or_take(input, pools)?;
                 batch.migrations.push(Migration {
                     request,
-                    from: (worker, slot),
-                    to: held.slot,
+                    from,
+                    to: slot,
                 });
-                batch.vacated.push((request, here));
-                slot = held.slot;
             }
             batch.inputs.push(slot);
-            if self.places.take(input) {
-                batch.vacated.push((request, place));
-            }
+            self.nodes[input as usize] = NodeState {
+                launch: written,
+                used: launch.used,
+                home: here,
+            };
         }
-        let place = self.room(&launch, pools)?;
-        let held = &mut self.held[place as usize];
-        batch.note_write(held);
-        let slot = held.slot;
-        self.places.put(node, place);
-        if self.places.left == 0 {
-            // The request ends with this launch, so all its other nodes must be over by then.
-            self.held.iter_mut().for_each(|held| batch.note_use(held));
+        let slot = self.homes[here].slot_or_take(node, pools)?;
+        self.nodes[node as usize] = NodeState {
+            launch: launch.number,
+            used: launch.used,
+            home: here,
+        };
+        self.left -= 1;
+        if self.left == 0 {
+            // The request ends with this launch, so its work on other streams must be over by then.
+            self.uses.iter().for_each(|used| batch.wait_for(*used));
         }
+        self.note_use(launch.used);
         Ok(slot)
     }
 
-    /// The index of a slot on the launch's worker that holds no state that is needed.
-    fn room(&mut self, launch: &LaunchStamp, pools: &mut Pools) -> Result<u32, String> {
+    /// The index of the home on a worker.
+    fn home(&mut self, worker: WorkerId) -> usize {
+        if let Some(here) = self.homes.iter().position(|home| home.worker == worker) {
+            return here;
+        }
+        let pages = self.nodes.len().div_ceil(GRAPH_PAGE as usize);
+        self.homes.push(GraphHome {
+            worker,
+            pages: SmallVec::from_elem(NO_PAGE, pages),
+        });
+        self.homes.len() - 1
+    }
+
+    fn note_use(&mut self, used: Use) {
         match self
-            .vacant
-            .iter()
-            .rposition(|place| self.held[*place as usize].worker == launch.worker)
+            .uses
+            .iter_mut()
+            .find(|known| known.stream == used.stream)
         {
-            Some(found) => Ok(self.vacant.swap_remove(found)),
-            None => {
-                self.held.push(HeldSlot::new(pools, launch)?);
-                Ok(self.held.len() as u32 - 1)
+            Some(known) => *known = used,
+            None => self.uses.push(used),
+        }
+    }
+
+    /// Returns all pages, which have no queued work, and reports whether a NaN or an infinity was stored in them.
+    pub fn give_back(&self, pools: &mut Pools, device: &mut impl Device) -> bool {
+        let mut non_finite = false;
+        for home in &self.homes {
+            for &page in home.pages.iter().filter(|page| **page != NO_PAGE) {
+                non_finite |= pools.give_back(home.worker, page, device);
             }
         }
+        non_finite
     }
 }
 
@@ -358,20 +436,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_is_full_when_all_slots_are_taken() {
-        let mut pools = Pools::new(vec![2, 0]);
-        let first = pools.take(WorkerId(0)).unwrap();
-        let second = pools.take(WorkerId(0)).unwrap();
-        assert_ne!(first, second);
-        assert_eq!(
-            pools.take(WorkerId(0)).unwrap_err(),
-            "worker 0 has no room for more than 2 states"
-        );
-        assert_eq!(
-            pools.take(WorkerId(1)).unwrap_err(),
-            "worker 1 has no room for more than 0 states"
-        );
-        pools.0[0].free.push(first);
-        assert_eq!((pools.taken(), pools.take(WorkerId(0))), (1, Ok(first)));
+    fn a_pool_is_full_when_all_pages_are_taken() {
+        for page in [1, GRAPH_PAGE] {
+            let mut pools = Pools::new(vec![2 * page + page / 2, page - 1], page);
+            let first = pools.take(WorkerId(0)).unwrap();
+            let second = pools.take(WorkerId(0)).unwrap();
+            assert_eq!((first, second), (StateSlot(0), StateSlot(page)));
+            for (worker, room) in [(0, 2 * page + page / 2), (1, page - 1)] {
+                assert_eq!(
+                    pools.take(WorkerId(worker)).unwrap_err(),
+                    format!("worker {worker} has no room for more than {room} states")
+                );
+            }
+            pools.pools[0].free.push(first);
+            assert_eq!(pools.taken(), page as usize);
+            assert_eq!(pools.take(WorkerId(0)), Ok(first));
+        }
     }
 }

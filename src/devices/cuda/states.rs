@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::device::{Device, GatherRow, HostPlace, StateSlot};
 use super::outputs::KeptOutputs;
 use super::slots::{ChainSlots, Gathering, GraphSlots, HeldSlot, LaunchStamp, Pools};
-use super::streams::{GatheredNode, Streams};
+use super::streams::{GatheredNode, Streams, Use};
 use crate::base::units::{CellId, NodeId, RequestId};
 use crate::core::backend::Output;
 use crate::core::task::NodeRef;
@@ -27,10 +27,10 @@ pub struct GpuStates {
     pub pools: Pools,
     requests: Vec<RequestSlots>,
     /// The slots of failed requests that still have queued work.
-    retiring: Vec<HeldSlot>,
+    retiring: Vec<RequestSlots>,
     /// The slots of requests that failed with a lost worker. Streams no longer wait for that worker, so the order of
     /// their uses is unknown. They are held until no task is in flight anywhere.
-    orphaned: Vec<HeldSlot>,
+    orphaned: Vec<RequestSlots>,
     #[allow(clippy::vec_box)] // The boxes themselves are used again.
     spare: Vec<Box<GraphSlots>>,
 }
@@ -44,6 +44,22 @@ enum RequestSlots {
     Done,
     /// The reason of the failure, which is taken when it is reported.
     Failed(Option<Box<str>>),
+}
+
+impl RequestSlots {
+    /// The uses after which the slots have no queued work.
+    fn uses(&self) -> impl Iterator<Item = Use> {
+        // One of the two is empty.
+        let mut held: &[HeldSlot] = &[];
+        let mut uses: &[Use] = &[];
+        match self {
+            RequestSlots::Chain(chain) => held = &chain.held,
+            RequestSlots::Graph(graph) => uses = &graph.uses,
+            RequestSlots::Fresh | RequestSlots::Done | RequestSlots::Failed(_) => {}
+        }
+        let of_held = held.iter().map(|held| held.used);
+        of_held.chain(uses.iter().copied())
+    }
 }
 
 impl GpuStates {
@@ -76,12 +92,10 @@ impl GpuStates {
     ) -> Result<GatheredNode, Option<String>> {
         let inputs = batch.inputs.len();
         let migrations = batch.migrations.len();
-        let vacated = batch.vacated.len();
         let taken = self.take_or_leave(at, cell, batch);
         if taken.is_err() {
             batch.inputs.truncate(inputs);
             batch.migrations.truncate(migrations);
-            batch.vacated.truncate(vacated);
         }
         taken
     }
@@ -135,11 +149,9 @@ impl GpuStates {
                 chain.tokens,
                 u64::from(last) + 1 == graph.nodes(),
             ),
-            (RequestSlots::Graph(nodes), CellGraph::Graph(graph)) => (
-                nodes.take(graph, at, pools, batch)?,
-                0,
-                nodes.places.left == 0,
-            ),
+            (RequestSlots::Graph(nodes), CellGraph::Graph(graph)) => {
+                (nodes.take(graph, at, pools, batch)?, 0, nodes.left == 0)
+            }
             _ => unreachable!("a state is of its graph's kind"),
         };
         let NodeRef {
@@ -177,15 +189,6 @@ impl GpuStates {
         }
     }
 
-    /// Frees the states that are no longer needed after the queued launch, for later nodes of their requests.
-    pub fn vacate(&mut self, batch: &mut Gathering) {
-        for (request, place) in batch.vacated.drain(..) {
-            if let RequestSlots::Graph(nodes) = &mut self.requests[request.index()] {
-                nodes.vacant.push(place);
-            }
-        }
-    }
-
     /// The slot of a row's last state and its place on the host, if that state is kept.
     pub fn kept_state(&self, row: &GatheredNode) -> Option<(StateSlot, HostPlace)> {
         let graph = &self.graphs[row.request.index()];
@@ -199,7 +202,7 @@ impl GpuStates {
             (RequestSlots::Graph(nodes), CellGraph::Graph(graph))
                 if graph.successors(row.node).is_empty() =>
             {
-                nodes.held[nodes.places.place(row.node) as usize].slot
+                nodes.slot(row.node)
             }
             _ => return None,
         };
@@ -210,37 +213,48 @@ impl GpuStates {
 
     /// Ends a request whose last task is done.
     pub fn finish(&mut self, request: RequestId, device: &mut impl Device) {
-        let before = self.retiring.len();
-        self.end(request, RequestSlots::Done);
-        let mut non_finite = false;
-        for held in self.retiring.drain(before..) {
-            non_finite |= held.give_back(&mut self.pools, device);
-        }
-        if non_finite {
+        let Some(slots) = self.end(request, RequestSlots::Done) else {
+            return;
+        };
+        if self.give_back(slots, device) {
             let reason = "non-finite numbers in a state of the request";
             self.requests[request.index()] = RequestSlots::Failed(Some(reason.into()));
         }
     }
 
-    /// Makes a request fail, unless it has ended.
+    /// Makes a request fail, unless it has ended; its slots retire.
     pub fn fail(&mut self, request: RequestId, reason: String) {
-        self.end(request, RequestSlots::Failed(Some(reason.into())));
+        let slots = self.end(request, RequestSlots::Failed(Some(reason.into())));
+        self.retiring.extend(slots);
     }
 
-    /// Ends a request, unless it has ended; its slots retire.
-    fn end(&mut self, request: RequestId, ended: RequestSlots) {
+    /// Ends a request, unless it has ended, and returns its slots.
+    fn end(&mut self, request: RequestId, ended: RequestSlots) -> Option<RequestSlots> {
         let state = &mut self.requests[request.index()];
         if matches!(state, RequestSlots::Done | RequestSlots::Failed(_)) {
-            return;
+            None
+        } else {
+            Some(std::mem::replace(state, ended))
         }
-        match std::mem::replace(state, ended) {
-            RequestSlots::Chain(chain) => self.retiring.extend(chain.held),
-            RequestSlots::Graph(mut nodes) => {
-                self.retiring.append(&mut nodes.held);
-                self.spare.push(nodes);
+    }
+
+    /// Returns slots that have no queued work to their pools, and reports whether a NaN or an infinity was stored in
+    /// them.
+    fn give_back(&mut self, slots: RequestSlots, device: &mut impl Device) -> bool {
+        let mut non_finite = false;
+        match slots {
+            RequestSlots::Chain(chain) => {
+                for held in chain.held {
+                    non_finite |= self.pools.give_back(held.worker, held.slot, device);
+                }
+            }
+            RequestSlots::Graph(graph) => {
+                non_finite = graph.give_back(&mut self.pools, device);
+                self.spare.push(graph);
             }
             RequestSlots::Fresh | RequestSlots::Done | RequestSlots::Failed(_) => {}
         }
+        non_finite
     }
 
     /// Makes a request fail if its task did not queue all of its nodes.
@@ -249,7 +263,7 @@ impl GpuStates {
         let left = match &self.requests[request.index()] {
             RequestSlots::Fresh => nodes,
             RequestSlots::Chain(chain) => nodes - u64::from(chain.done),
-            RequestSlots::Graph(graph) => u64::from(graph.places.left),
+            RequestSlots::Graph(graph) => u64::from(graph.left),
             RequestSlots::Done | RequestSlots::Failed(_) => 0,
         };
         if left > 0 {
@@ -264,23 +278,24 @@ impl GpuStates {
 
     /// Returns the slots of failed requests that have no queued work any more.
     pub fn retire(&mut self, streams: &Streams, device: &mut impl Device) {
-        let pools = &mut self.pools;
-        let orphaned = &mut self.orphaned;
-        self.retiring.retain(|held| {
-            if !streams.is_over(held.used) {
-                return true;
+        let mut place = 0;
+        while let Some(slots) = self.retiring.get(place) {
+            if !slots.uses().all(|used| streams.is_over(used)) {
+                place += 1;
+                continue;
             }
             // A use on a lost stream counts as over, which says nothing about the uses before it.
-            if streams.is_lost(held.used.stream) {
-                orphaned.push(*held);
+            let on_lost = slots.uses().any(|used| streams.is_lost(used.stream));
+            let slots = self.retiring.swap_remove(place);
+            if on_lost {
+                self.orphaned.push(slots);
             } else {
-                held.give_back(pools, device);
+                self.give_back(slots, device);
             }
-            false
-        });
+        }
         if !self.orphaned.is_empty() && !streams.are_busy() {
-            for held in self.orphaned.drain(..) {
-                held.give_back(pools, device);
+            for slots in std::mem::take(&mut self.orphaned) {
+                self.give_back(slots, device);
             }
         }
     }

@@ -469,11 +469,13 @@ impl Device for Gpus {
     }
 
     fn take_non_finite(&mut self, worker: WorkerId, slot: StateSlot) -> bool {
-        self.workers[worker.index()]
-            .non_finite
-            .at(slot.0 as usize)
-            .swap(0, Ordering::Relaxed)
-            != 0
+        let note = self.workers[worker.index()].non_finite.at(slot.0 as usize);
+        // No queued work writes it, and an exchange takes longer than a read.
+        let non_finite = note.load(Ordering::Relaxed) != 0;
+        if non_finite {
+            note.store(0, Ordering::Relaxed);
+        }
+        non_finite
     }
 
     fn health(&mut self, worker: WorkerId) -> Result<(), DeviceFault> {
