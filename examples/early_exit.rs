@@ -17,7 +17,7 @@ use batchlab::policy::dvabatch::{
     Skip, Stage, Staged, Stages, WaitingLines,
 };
 use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
-use batchlab::policy::values::{at_least_1, share, time_with_unit};
+use batchlab::policy::values::{require_positive, share, time_with_unit};
 use batchlab::units::{Nanos, RequestId};
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +71,7 @@ impl Settings for EarlyExit {
                 self.skip_share, self.exit_share
             ));
         }
-        at_least_1([("max_batch", self.max_batch)])?;
+        require_positive([("max_batch", self.max_batch)])?;
         let slicing = Arc::new(self.staged().slicing(setup)?);
         let comp_wait = CompWait::Age(self.comp_wait);
         let entry = LoadDiversity {

@@ -79,8 +79,8 @@ impl Timing for Jittered {
         cost.saturating_add(Nanos(delay as u64))
     }
 
-    fn disturbed(&mut self, time: Nanos, start: Nanos) -> Nanos {
-        self.costs.disturbed(time, start)
+    fn disturb(&mut self, time: Nanos, start: Nanos) -> Nanos {
+        self.costs.disturb(time, start)
     }
 
     fn demand(&mut self, task: &Task<'_>) -> Share {

@@ -46,7 +46,7 @@ impl Device for Idle {
         Ok(())
     }
 
-    fn signalled(&self, _: DeviceStream) -> u64 {
+    fn signal_count(&self, _: DeviceStream) -> u64 {
         self.signals
     }
 
@@ -75,7 +75,7 @@ impl Device for Idle {
         Ok(())
     }
 
-    fn fetched(&self, _: HostPlace) -> &[f32] {
+    fn fetched_state(&self, _: HostPlace) -> &[f32] {
         &[]
     }
 

@@ -31,7 +31,7 @@ impl Error {
         Error::Input(message.to_string())
     }
 
-    pub fn failed(message: impl Display) -> Self {
+    pub fn failure(message: impl Display) -> Self {
         Error::Failed(message.to_string())
     }
 
@@ -42,12 +42,12 @@ impl Error {
     }
 
     /// A mistake in a file or folder, or in something in it.
-    pub fn at(path: &Path, what: impl Display) -> Self {
+    pub fn mistake(path: &Path, what: impl Display) -> Self {
         Error::Input(format!("{}: {what}", path.display()))
     }
 
     pub fn unreadable(path: &Path, cause: &std::io::Error) -> Self {
-        Error::at(path, format_args!("cannot be read: {cause}"))
+        Error::mistake(path, format_args!("cannot be read: {cause}"))
     }
 
     pub fn unwritable(path: &Path, cause: &std::io::Error) -> Self {

@@ -8,19 +8,19 @@ use flate2::bufread::MultiGzDecoder;
 use tempfile::{Builder, NamedTempFile};
 
 use crate::base::error::{Error, Result};
-use crate::base::memory::bounded;
+use crate::base::memory::limit_input;
 
 /// The folder within results for what is still being written, and the prefix of such files elsewhere. What a killed run
 /// leaves there can be deleted.
 pub const PARTIAL: &str = ".partial";
 
 /// The contents of a file, unpacked if it is compressed with gzip.
-pub fn unpacked<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
+pub fn unpack<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
     let mut input = BufReader::with_capacity(1 << 16, input);
     // An error occurs again when the rest is read.
     match input.fill_buf() {
-        Ok([0x1f, 0x8b, ..]) => Box::new(bounded(MultiGzDecoder::new(input))),
-        _ => Box::new(bounded(input)),
+        Ok([0x1f, 0x8b, ..]) => Box::new(limit_input(MultiGzDecoder::new(input))),
+        _ => Box::new(limit_input(input)),
     }
 }
 

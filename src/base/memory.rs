@@ -40,7 +40,7 @@ pub fn gibibytes(bytes: u128) -> String {
 
 /// Limits what is read of a text to a quarter of the free memory, and a line to 256 MiB: a device such as /dev/zero has
 /// no end.
-pub fn bounded(input: impl Read) -> impl Read {
+pub fn limit_input(input: impl Read) -> impl Read {
     let left = free().map_or(u64::MAX, |free| (free / 4).try_into().unwrap_or(u64::MAX));
     Bounded {
         input,

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use include_dir::{Dir, include_dir};
 
 use crate::base::error::{Error, Result, nearest};
-use crate::base::memory::bounded;
+use crate::base::memory::limit_input;
 
 static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
 static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/traces");
@@ -148,7 +148,7 @@ impl Shipped {
             (several, _) if several.contains(&name) => Ok(self.path(name)),
             (several, _) => {
                 let names = several.join(", ");
-                Err(Error::at(
+                Err(Error::mistake(
                     given,
                     format!("several built-in files have this name; name one of {names}"),
                 ))
@@ -221,7 +221,9 @@ pub fn open(path: &Path) -> io::Result<Box<dyn ShippedFile>> {
 
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    bounded(open(path)?).read_to_end(&mut bytes).map(|_| bytes)
+    limit_input(open(path)?)
+        .read_to_end(&mut bytes)
+        .map(|_| bytes)
 }
 
 /// The text of a file, on disk or built in.
@@ -230,7 +232,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// The file cannot be read; the message names it.
 pub fn text(path: &Path) -> Result<String> {
     let mut text = String::new();
-    let read = open(path).and_then(|file| bounded(file).read_to_string(&mut text));
+    let read = open(path).and_then(|file| limit_input(file).read_to_string(&mut text));
     read.map(|_| text)
         .map_err(|cause| Error::unreadable(path, &cause))
 }

@@ -22,7 +22,7 @@ impl Nanos {
 
     /// The nearest whole number, halves up; negative values and NaN become zero, and large ones [`Nanos::MAX`].
     #[inline]
-    pub fn rounded(nanos: f64) -> Self {
+    pub fn round(nanos: f64) -> Self {
         // `as` saturates at both ends and maps NaN to zero. `f64::round` would call the C library.
         let whole = nanos as u64;
         Nanos(whole.saturating_add((nanos - whole as f64 >= 0.5).into()))
@@ -31,7 +31,7 @@ impl Nanos {
     /// The nearest number of nanoseconds, rounded as by [`Nanos::rounded`].
     #[inline]
     pub fn from_secs_f64(seconds: f64) -> Self {
-        Nanos::rounded(seconds * 1e9)
+        Nanos::round(seconds * 1e9)
     }
 
     /// The time in seconds, for plots and summaries only.
@@ -87,7 +87,7 @@ impl Nanos {
         };
         match number.trim().parse::<f64>() {
             Ok(value) if value >= 0.0 && value * scale < u64::MAX as f64 => {
-                Ok(Nanos::rounded(value * scale))
+                Ok(Nanos::round(value * scale))
             }
             _ => Err(format!(
                 "\"{text}\" is not a time; write it as 250us, 2ms or 1.5s"
@@ -202,7 +202,7 @@ impl Share {
     pub const WHOLE: Share = Share(1 << 32);
 
     /// The share of `part` in `whole`, rounded up and at most [`Share::WHOLE`].
-    pub fn of(part: u32, whole: u32) -> Share {
+    pub fn from_ratio(part: u32, whole: u32) -> Share {
         if part >= whole {
             Share::WHOLE
         } else {
@@ -296,7 +296,7 @@ mod tests {
             f64::NAN,
         ]) {
             assert_eq!(
-                Nanos::rounded(nanos),
+                Nanos::round(nanos),
                 Nanos(nanos.round() as u64),
                 "{nanos:e}"
             );
@@ -305,11 +305,15 @@ mod tests {
 
     #[test]
     fn a_share_is_rounded_up_to_all_at_most() {
-        assert_eq!(Share::of(1, 2), Share(1 << 31));
-        assert_eq!(Share::of(1, 3), Share(1_431_655_766));
-        assert_eq!(Share::of(0, 3), Share(0));
+        assert_eq!(Share::from_ratio(1, 2), Share(1 << 31));
+        assert_eq!(Share::from_ratio(1, 3), Share(1_431_655_766));
+        assert_eq!(Share::from_ratio(0, 3), Share(0));
         assert_eq!(
-            [Share::of(3, 3), Share::of(4, 3), Share::of(0, 0)],
+            [
+                Share::from_ratio(3, 3),
+                Share::from_ratio(4, 3),
+                Share::from_ratio(0, 0)
+            ],
             [Share::WHOLE; 3]
         );
     }

@@ -8,9 +8,9 @@ use super::Common;
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, Rate};
 use crate::lab::results::columns::{Column, MetricUnit, swept_columns, to_object};
-use crate::lab::results::table::aligned;
+use crate::lab::results::table::align;
 use crate::lab::results::write::write_columns;
-use crate::lab::scenario::{PolicyEntry, Quantile, Scenario, named};
+use crate::lab::scenario::{PolicyEntry, Quantile, Scenario, parse_name};
 use crate::lab::search::objective::{Objective, ObjectiveTime};
 use crate::lab::search::rate::{Knee, RateSearch};
 use crate::lab::search::workers::{WorkerCount, WorkerSearch};
@@ -37,7 +37,7 @@ pub(super) struct ObjectiveArgs {
 
     #[arg(long, help = format!("The quantile that must hold it: {} [default: the scenario's metrics.quantile]",
                                Quantile::ALL.map(|quantile| quantile.to_string()).join(", ")),
-          value_parser = named::<Quantile>)]
+          value_parser = parse_name::<Quantile>)]
     quantile: Option<Quantile>,
 }
 
@@ -172,7 +172,7 @@ impl ShowSearch for WorkerSearch {
 
     fn condition_column(&self) -> Option<AnswerColumn<WorkerCount>> {
         let rate = self.rate;
-        Some(Column::given(
+        Some(Column::optional(
             "rate_rps",
             move |_: &AnswerRow<WorkerCount>| Some(rate.to_string()),
         ))
@@ -262,7 +262,7 @@ impl<S: ShowSearch> SearchReport<'_, S> {
         if !self.is_tuning {
             columns.extend(self.search.condition_column());
         }
-        columns.push(Column::given("slo_ms", |row: &AnswerRow<S::Answer>| {
+        columns.push(Column::optional("slo_ms", |row: &AnswerRow<S::Answer>| {
             Some(row.objective.slo.as_millis_f64().to_string())
         }));
         columns.push(Column::text("quantile", |row: &AnswerRow<S::Answer>| {
@@ -277,7 +277,7 @@ impl<S: ShowSearch> SearchReport<'_, S> {
         if !self.is_tuning {
             columns.extend(self.search.detail_columns());
         }
-        columns.push(Column::given("caveat", |row: &AnswerRow<S::Answer>| {
+        columns.push(Column::optional("caveat", |row: &AnswerRow<S::Answer>| {
             row.answer.caveat().map(str::to_owned)
         }));
         columns.extend(swept_columns(rows, |row| &row.entry.swept));
@@ -307,7 +307,7 @@ impl<S: ShowSearch> SearchReport<'_, S> {
             self.search.title(),
             self.objective,
             self.tolerance * 100.0,
-            aligned(&lines),
+            align(&lines),
         )
     }
 

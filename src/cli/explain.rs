@@ -42,7 +42,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         }
         SubjectKind::Task => {
             let undone = || {
-                Error::at(
+                Error::mistake(
                     &args.results,
                     format!("task {number} was not done when the run ended"),
                 )
@@ -56,7 +56,10 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
 fn only<'r>(args: &Args, results: &'r Results) -> Result<&'r RecordedPoint> {
     match results.points.as_slice() {
         [point] => Ok(point),
-        [] => Err(Error::at(&args.results, "holds the results of no point")),
+        [] => Err(Error::mistake(
+            &args.results,
+            "holds the results of no point",
+        )),
         several => {
             let folders: String = several
                 .iter()
@@ -71,7 +74,7 @@ fn only<'r>(args: &Args, results: &'r Results) -> Result<&'r RecordedPoint> {
             let why = format!(
                 "holds {count} points, and a number means another {what} in each; name one of{folders}"
             );
-            Err(Error::at(&args.results, why))
+            Err(Error::mistake(&args.results, why))
         }
     }
 }

@@ -188,7 +188,7 @@ fn fields(class: &str, summary: &Summary) -> Vec<String> {
         .chain(
             Metric::ALL
                 .iter()
-                .map(|metric| number(metric.of(summary), metric.unit())),
+                .map(|metric| number(metric.value(summary), metric.unit())),
         )
         .collect()
 }
@@ -197,7 +197,7 @@ fn fields(class: &str, summary: &Summary) -> Vec<String> {
 fn open_log<T: LogRow>(path: &Path, names: Option<&[String]>) -> Result<CsvFile> {
     if !path.is_file() {
         let key = T::FILE.trim_end_matches(".csv");
-        return Err(Error::at(
+        return Err(Error::mistake(
             path,
             format!("is missing; a run writes it with output.{key} = true"),
         ));
@@ -206,7 +206,7 @@ fn open_log<T: LogRow>(path: &Path, names: Option<&[String]>) -> Result<CsvFile>
     match names {
         Some(names) if log.names().ne(names) => {
             let before = names.join(", ");
-            Err(Error::at(
+            Err(Error::mistake(
                 path,
                 format!("its columns are not {before}, as before; run the scenario again"),
             ))

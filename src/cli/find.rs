@@ -112,7 +112,7 @@ impl KneeArgs {
             }
             Parts::refuse_missing(&points, slice::from_ref(folder))?;
         }
-        let own = self.parts.own(&points);
+        let own = self.parts.select_points(&points);
         let runs = match &own {
             Some((_, own)) => own.iter().filter(|own| **own).count(),
             None => points.len(),

@@ -91,7 +91,7 @@ fn count_random_orders(
     let mut max = 0;
     let mut sum = 0;
     for _ in 0..orders {
-        let order = samples.shuffled(&mut rng);
+        let order = samples.shuffled_order(&mut rng);
         let launches = counter.count(&order, batch).batched;
         min = min.min(launches);
         max = max.max(launches);

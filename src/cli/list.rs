@@ -7,9 +7,9 @@ use super::render::Shown;
 use crate::base::error::{Error, Result};
 use crate::core::policy::registry::Registry;
 use crate::devices::cuda::gpu::libraries::{self, About, Libraries, Library, list_gpus};
-use crate::lab::results::table::{aligned, tabulate};
+use crate::lab::results::table::{align, tabulate};
 use crate::lab::scenario::reference::Reference;
-use crate::lab::scenario::unknown;
+use crate::lab::scenario::unknown_name;
 
 /// List the policies that a scenario can name, with their keys
 ///
@@ -32,7 +32,7 @@ pub fn policies(args: &PoliciesArgs, registry: &Registry) -> Result<()> {
             Some(kind) => named.push(*kind),
             None => {
                 let what = format!("unknown policy \"{name}\"");
-                return Err(Error::input(unknown(&what, name, &known)));
+                return Err(Error::input(unknown_name(&what, name, &known)));
             }
         }
     }
@@ -83,20 +83,20 @@ fn line(kind: &str, about: &str, keys: &[PolicyKey<'_>]) -> String {
 }
 
 fn page(kind: &str, about: &str, details: &str, keys: &[PolicyKey<'_>]) -> String {
-    let mut text = format!("{kind}: {about}\n{}", wrapped("", details));
+    let mut text = format!("{kind}: {about}\n{}", wrap("", details));
     for PolicyKey {
         key,
         default,
         about,
     } in keys
     {
-        text += &format!("\n  {key} = {default}\n{}", wrapped("      ", about));
+        text += &format!("\n  {key} = {default}\n{}", wrap("      ", about));
     }
     text + "\n"
 }
 
 /// Breaks a text into lines of at most 80 columns.
-fn wrapped(indent: &str, text: &str) -> String {
+fn wrap(indent: &str, text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -147,7 +147,7 @@ fn table(gpus: &[About], libraries: &Libraries) -> String {
         library_line("NVRTC", libraries.nvrtc.as_ref()),
         library_line("cuBLAS", libraries.cublas.as_ref()),
     ];
-    format!("{gpus}\n{}", aligned(&libraries))
+    format!("{gpus}\n{}", align(&libraries))
 }
 
 fn library_line(name: &str, library: Option<&Library>) -> Vec<String> {

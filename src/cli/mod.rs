@@ -260,7 +260,7 @@ impl Common {
         for scenario in &mut scenarios {
             let mut swept = scenario.policies[0].swept.iter();
             if self.seed.is_some() && swept.any(|(key, _)| key == "seed") {
-                return Err(Error::at(
+                return Err(Error::mistake(
                     &path,
                     "--seed: the seed is swept; leave one of the two out",
                 ));
@@ -277,14 +277,14 @@ impl Common {
     }
 
     /// Does the work on the number of threads that the user wants.
-    pub fn on_threads<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    pub fn run_on_threads<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let threads = self.threads.map_or(0, usize::from);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        pool.map_err(|cause| Error::failed(format!("threads can't be started: {cause}")))?
+        pool.map_err(|cause| Error::failure(format!("threads can't be started: {cause}")))?
             .install(work)
     }
 
-    /// Does the work as [`Common::on_threads`] does, with a bar for this number of runs. Ctrl-C sets the flag that
+    /// Does the work as [`Common::run_on_threads`] does, with a bar for this number of runs. Ctrl-C sets the flag that
     /// `work` is given; `work` calls its other argument after every run.
     pub fn run_with_progress<T: Send>(
         &self,
@@ -294,7 +294,7 @@ impl Common {
     ) -> Result<T> {
         let stop = stop_on_ctrl_c()?;
         let bar = progress(self.quiet, runs, "runs", name);
-        let done = self.on_threads(|| work(stop, &|| bar.inc(1)))?;
+        let done = self.run_on_threads(|| work(stop, &|| bar.inc(1)))?;
         bar.finish_and_clear();
         Ok(done)
     }
@@ -348,7 +348,7 @@ fn refuse_equal_names<'s>(scenarios: impl Iterator<Item = &'s Scenario>) -> Resu
         if let Some(other) = seen.insert(folder, &scenario.file) {
             let name = &scenario.name;
             let other = other.display();
-            return Err(Error::at(
+            return Err(Error::mistake(
                 &scenario.file,
                 format_args!(
                     "name: \"{name}\" is also the name in {other}; each scenario of one call needs a folder of its own"
@@ -384,7 +384,7 @@ pub fn stop_on_ctrl_c() -> Result<&'static AtomicBool> {
     });
     match handled {
         Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(&STOP),
-        Err(cause) => Err(Error::failed(format!("Ctrl-C can't be caught: {cause}"))),
+        Err(cause) => Err(Error::failure(format!("Ctrl-C can't be caught: {cause}"))),
     }
 }
 

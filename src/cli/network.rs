@@ -17,8 +17,8 @@ use crate::core::cost::table::{CostTable, Overhead, TableCosts};
 use crate::core::workload::dnn::{Dnn, FormKind, ListedOperator, QueryWork};
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::Sizes;
-use crate::lab::results::table::aligned;
-use crate::lab::scenario::named;
+use crate::lab::results::table::align;
+use crate::lab::scenario::parse_name;
 
 /// Show a network's operators: shapes, times by batch size on a device, preferred batches, and stages
 #[derive(clap::Args, Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "DEVICE")]
     roofline: Option<PathBuf>,
     #[arg(long, help = format!("The precision of the device's arithmetic: {}", Precision::ALL.map(|one| one.to_string()).join(", ")),
-          default_value = "f32", value_parser = named::<Precision>)]
+          default_value = "f32", value_parser = parse_name::<Precision>)]
     precision: Precision,
     /// A cost table, whose rows replace the times computed for the device
     #[arg(long, value_name = "TABLE")]
@@ -159,14 +159,14 @@ impl NetworkView<'_> {
             let preferred: Vec<u32> = self
                 .network
                 .operators()
-                .filter_map(|one| self.preferred(one))
+                .filter_map(|one| self.preferred_batch(one))
                 .collect();
-            Ok(slice::by_preferred(&preferred, *threshold))
+            Ok(slice::stages_by_preferred_batch(&preferred, *threshold))
         } else if at.is_empty() {
             Ok(Vec::new())
         } else {
             let names: Vec<&str> = at.iter().map(String::as_str).collect();
-            slice::at(self.network, &names)
+            slice::stages_by_name(self.network, &names)
                 .map_err(Error::input)
                 .within("--at")
         }
@@ -181,11 +181,11 @@ impl NetworkView<'_> {
     }
 
     /// The preferred batch of an operator, or `None` without times.
-    fn preferred(&self, operator: &ListedOperator) -> Option<u32> {
+    fn preferred_batch(&self, operator: &ListedOperator) -> Option<u32> {
         let input = self.network.input(operator, self.tokens);
         self.costs
             .as_ref()
-            .map(|costs| costs.preferred(operator.cell, input).unwrap_or(1))
+            .map(|costs| costs.preferred_batch(operator.cell, input).unwrap_or(1))
     }
 
     /// The sum of the times of these operators, for each batch size.
@@ -218,13 +218,13 @@ impl NetworkView<'_> {
         let macs = self
             .network
             .operators()
-            .map(|operator| operator.form.at(self.tokens).flops(1) / 2)
+            .map(|operator| operator.form.work(self.tokens).flops(1) / 2)
             .sum();
         let weights = self
             .network
             .distinct()
             .iter()
-            .map(|operator| operator.form.at(self.tokens).weights())
+            .map(|operator| operator.form.work(self.tokens).weights())
             .sum();
         (macs, weights)
     }
@@ -240,7 +240,7 @@ impl NetworkView<'_> {
         ];
         let mut lines = vec![self.headings(&names[..if self.costs.is_some() { 6 } else { 5 }])];
         for (place, operator) in self.network.operators().enumerate() {
-            let work = operator.form.at(self.tokens);
+            let work = operator.form.work(self.tokens);
             let mut texts = vec![
                 operator.name.clone(),
                 work.kind.name().into(),
@@ -250,7 +250,10 @@ impl NetworkView<'_> {
                 format_millions(work.flops(1) / 2),
                 work.elements.to_string(),
             ]);
-            texts.extend(self.preferred(operator).map(|batch| batch.to_string()));
+            texts.extend(
+                self.preferred_batch(operator)
+                    .map(|batch| batch.to_string()),
+            );
             lines.push(self.line(&texts, &(place..place + 1)));
         }
         let all = 0..self.network.operators().len();
@@ -265,7 +268,7 @@ impl NetworkView<'_> {
         };
         let text = format!(
             "{}\n{} operators, {:.3} G multiply-adds{of_tokens}, {:.3} M weights\n",
-            aligned(&lines),
+            align(&lines),
             all.len(),
             macs as f64 / 1e9,
             weights as f64 / 1e6
@@ -281,7 +284,7 @@ impl NetworkView<'_> {
                 stage,
             ));
         }
-        text + "\n" + &aligned(&lines)
+        text + "\n" + &align(&lines)
     }
 
     fn ends(&self, stage: &Range<usize>) -> [&str; 2] {
@@ -306,7 +309,7 @@ impl NetworkView<'_> {
                 inner,
                 columns,
                 elements,
-            } = operator.form.at(self.tokens);
+            } = operator.form.work(self.tokens);
             json!({
                 "name": operator.name,
                 "kind": kind.name(),
@@ -315,7 +318,7 @@ impl NetworkView<'_> {
                 "inner": inner,
                 "columns": columns,
                 "elements": elements,
-                "preferred_batch": self.preferred(operator),
+                "preferred_batch": self.preferred_batch(operator),
                 "times_ns": times(&(place..place + 1)),
             })
         };

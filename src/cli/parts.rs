@@ -39,14 +39,14 @@ impl Parts {
     }
 
     /// The shard that is asked for, if any, and whether each of the points is its own.
-    pub fn own(&self, points: &[PlannedPoint]) -> Option<(Shard, Vec<bool>)> {
+    pub fn select_points(&self, points: &[PlannedPoint]) -> Option<(Shard, Vec<bool>)> {
         let shard = self.shard?;
-        Some((shard, shard.own(points)))
+        Some((shard, shard.select_points(points)))
     }
 
     /// Prints the plan. With `--shard`, only its points.
     pub fn show(&self, points: &[PlannedPoint], shown: Shown) -> Result<()> {
-        let own = self.own(points).map(|(_, own)| own);
+        let own = self.select_points(points).map(|(_, own)| own);
         let mut listed = Vec::new();
         for (index, point) in points.iter().enumerate() {
             if own.as_ref().is_none_or(|own| own[index]) {

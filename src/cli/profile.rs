@@ -20,7 +20,7 @@ use crate::devices::network::Spec;
 use crate::lab::profile::{self, ProfileSettings, ProfileTarget, Session};
 use crate::lab::run::executor::{Executor, Executors};
 use crate::lab::run::standard::CudaExecutor;
-use crate::lab::scenario::{Scenario, named as known};
+use crate::lab::scenario::{Scenario, parse_name as known};
 
 const REPEATS: u32 = 5;
 
@@ -159,14 +159,18 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     let scenario = args.scenario.as_ref().map(load).transpose()?;
     let (wanted, workers, precision) = match &scenario {
         Some(scenario) => (
-            vec![ProfileTarget::of_scenario(scenario, &args.inputs)?],
+            vec![ProfileTarget::from_scenario(scenario, &args.inputs)?],
             scenario.device.workers,
             scenario.device.precision,
         ),
-        None => (wanted(args)?, usize::from(args.workers), args.precision),
+        None => (
+            profile_targets(args)?,
+            usize::from(args.workers),
+            args.precision,
+        ),
     };
     let persistent = match (&args.grnn, &scenario) {
-        (Some(device), _) => Some(named(device, &wanted, executor)?),
+        (Some(device), _) => Some(find_data_sheet(device, &wanted, executor)?),
         (None, Some(scenario)) => persistent_of(scenario, executor)?,
         (None, None) => None,
     };
@@ -196,7 +200,7 @@ pub fn before_runs(
     out: &Path,
     quiet: bool,
 ) -> Result<Session> {
-    let wanted = ProfileTarget::of_scenario(scenario, &[])?;
+    let wanted = ProfileTarget::from_scenario(scenario, &[])?;
     let batches = profile::batches_of(executor, std::iter::once(&wanted.model)).to_vec();
     let settings = ProfileSettings {
         batches,
@@ -244,8 +248,8 @@ pub fn persistent_of(
     executor: &dyn Executor,
 ) -> Result<Option<grnn::DataSheet>> {
     let read = |file: &Path| {
-        on_gpus("device.grnn", executor)?;
-        grnn::RecurrentCell::of(&scenario.workload.model)?;
+        require_gpu("device.grnn", executor)?;
+        grnn::RecurrentCell::from_model(&scenario.workload.model)?;
         grnn::DataSheet::read(file)
     };
     scenario
@@ -258,15 +262,15 @@ pub fn persistent_of(
 }
 
 /// The device of `--grnn`, for these networks.
-fn named(
+fn find_data_sheet(
     device: &str,
     wanted: &[ProfileTarget],
     executor: &dyn Executor,
 ) -> Result<grnn::DataSheet> {
-    on_gpus("--grnn", executor)?;
+    require_gpu("--grnn", executor)?;
     match wanted
         .iter()
-        .find(|one| grnn::RecurrentCell::of(&one.model).is_err())
+        .find(|one| grnn::RecurrentCell::from_model(&one.model).is_err())
     {
         None => grnn::DataSheet::open(device).within("--grnn"),
         Some(other) => Err(Error::input(format!(
@@ -276,7 +280,7 @@ fn named(
     }
 }
 
-fn on_gpus(key: &str, executor: &dyn Executor) -> Result<()> {
+fn require_gpu(key: &str, executor: &dyn Executor) -> Result<()> {
     if executor.abilities().persistent_kernels {
         return Ok(());
     }
@@ -338,7 +342,7 @@ pub fn write(session: &mut Session, output: Option<&Path>, quiet: bool) -> Resul
     }
     said.iter().filter(|_| !quiet).for_each(say);
     if made.interrupted {
-        return Err(Error::failed(
+        return Err(Error::failure(
             "interrupted: the table has only what was measured until then",
         ));
     }
@@ -369,7 +373,7 @@ fn floors(args: &Args) -> Result<()> {
     put(args.out.as_deref(), &csv)
 }
 
-fn wanted(args: &Args) -> Result<Vec<ProfileTarget>> {
+fn profile_targets(args: &Args) -> Result<Vec<ProfileTarget>> {
     let plain = |model: Model, hidden: u32, cells: Vec<String>| {
         let Args {
             embedding,
@@ -389,10 +393,10 @@ fn wanted(args: &Args) -> Result<Vec<ProfileTarget>> {
         } else {
             &[]
         };
-        ProfileTarget::of_cells(model, spec, cells, inputs)
+        ProfileTarget::from_cells(model, spec, cells, inputs)
     };
     if let Some(model) = &args.model {
-        let model = profile::measured(model);
+        let model = profile::measured_model(model);
         let cells = profile::cells_of(&model);
         return Ok(vec![plain(model, args.hidden, cells)]);
     }

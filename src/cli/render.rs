@@ -62,7 +62,7 @@ impl Several {
         let Some(results) = &mut self.json else {
             return print(&table());
         };
-        match serde_json::to_value(json()).map_err(Error::failed)? {
+        match serde_json::to_value(json()).map_err(Error::failure)? {
             Value::Array(list) => results.extend(list),
             one => results.push(one),
         }
@@ -112,7 +112,7 @@ pub fn print_with(
             let _ = out.into_parts();
             Ok(())
         }
-        Err(cause) => Err(Error::failed(format!(
+        Err(cause) => Err(Error::failure(format!(
             "standard output: cannot be written: {cause}"
         ))),
         Ok(()) => Ok(()),

@@ -12,7 +12,7 @@ use crate::base::shipped::Shipped;
 use crate::core::policy::registry::Registry;
 use crate::core::summary::Times;
 use crate::lab::results::columns::{Metric, name_of};
-use crate::lab::results::table::{aligned, tabulate};
+use crate::lab::results::table::{align, tabulate};
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::inputs::RunInputs;
 use crate::lab::run::prepare;
@@ -65,7 +65,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     if recorded.is_empty() {
         let why = "there is no rounds.csv in any of its points; a replay needs a run on a real backend, which records the \
             events that its policies were given";
-        return Err(Error::at(&args.results, why));
+        return Err(Error::mistake(&args.results, why));
     }
     let inputs = results
         .scenarios
@@ -76,7 +76,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         .scenarios
         .iter()
         .filter(|_| args.ledger)
-        .map(|scenario| simulated(args, scenario));
+        .map(|scenario| simulated_target(args, scenario));
     let devices = devices.collect::<Result<Vec<_>>>()?;
     let row = |point: &&RecordedPoint| {
         let model = devices
@@ -110,13 +110,13 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
                 "{differing} of {} recorded runs have other decisions in the replay",
                 rows.len()
             );
-            Err(Error::failed(what)).within(args.results.display())
+            Err(Error::failure(what)).within(args.results.display())
         }
     }
 }
 
 /// The simulated device of a scenario, with the costs of the command line if there are any.
-fn simulated(args: &Args, scenario: &Scenario) -> Result<Target> {
+fn simulated_target(args: &Args, scenario: &Scenario) -> Result<Target> {
     let mut scenario = scenario.clone();
     if let Some(file) = &args.costs {
         let costs = Input::from(
@@ -135,7 +135,7 @@ fn simulated(args: &Args, scenario: &Scenario) -> Result<Target> {
     {
         let why = format!("its scenario names no costs for \"{}\"", policy.label);
         let way = "name the table to simulate with, as --costs COSTS.csv";
-        return Err(Error::at(&args.results, format!("{why}; {way}")));
+        return Err(Error::mistake(&args.results, format!("{why}; {way}")));
     }
     Ok(prepare(&scenario, SelectedBackend::SIM)?.1)
 }
@@ -220,7 +220,7 @@ fn ledger_text(ledger: &Ledger) -> String {
         }
         None => "no term changes anything\n".into(),
     };
-    aligned(&lines) + &owner
+    align(&lines) + &owner
 }
 
 type Latency = (Metric, fn(&Times) -> Option<f64>);

@@ -11,7 +11,7 @@ use super::sim;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::files::{write_typed, write_whole};
 use crate::base::units::Nanos;
-use crate::lab::page::{PageSection, date, facts, figures, folded, notes, page, summary, table};
+use crate::lab::page::{PageSection, date, facts, figures, fold, notes, page, summary, table};
 use crate::lab::plot::{self, BY_KEY, FigureKind, Look, PlotInputs, Undrawn};
 use crate::lab::results::read::CsvTable;
 use crate::lab::results::saved_results::{read_json, within};
@@ -148,7 +148,7 @@ impl ReportedFolder {
         let mut section = PageSection::new(id, &format!("{} ({})", self.name, self.path.display()));
         section.add("question", "Question", &self.question()?);
         if let Some(rows) = &self.rows {
-            let all = folded("All columns", &csv(&self.path, "summary.csv")?);
+            let all = fold("All columns", &csv(&self.path, "summary.csv")?);
             section.add("summary", "Results", &(self.summary(rows) + &all));
             section.add("figures", "Figures", &self.figures(args)?);
         }

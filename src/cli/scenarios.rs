@@ -65,7 +65,7 @@ fn copy(names: &[PathBuf], folder: &Path, registry: &Registry) -> Result<()> {
         let scenarios = Scenario::expand(&Shipped::Scenario.find(name)?, &[], &[], registry)?;
         for file in files_of(&scenarios) {
             let outside = || {
-                Error::at(
+                Error::mistake(
                     file,
                     "lies outside of this folder; copy works on built-in scenarios",
                 )
@@ -82,7 +82,7 @@ fn copy(names: &[PathBuf], folder: &Path, registry: &Registry) -> Result<()> {
     let is_other =
         |(copy, content): &(&PathBuf, &Vec<u8>)| copy.exists() && !is_same(copy, content);
     if let Some((there, _)) = copies.iter().find(is_other) {
-        return Err(Error::at(
+        return Err(Error::mistake(
             there,
             "exists already with other contents; name another folder, or remove the file",
         ));

@@ -72,7 +72,7 @@ pub fn init(args: &InitArgs) -> Result<()> {
     let file = args.file.as_path();
     let costs = file.with_file_name("v100.csv");
     if let Some(path) = [file, &costs].into_iter().find(|path| path.exists()) {
-        return Err(Error::at(
+        return Err(Error::mistake(
             path,
             "exists already; name another file, as batchlab init mine/first.toml",
         ));

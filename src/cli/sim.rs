@@ -141,7 +141,7 @@ fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &RunOptions) -> 
         counts.push(of_sweep.len());
         points.extend(of_sweep);
     }
-    let Some((shard, mut rest)) = args.parts.own(&points) else {
+    let Some((shard, mut rest)) = args.parts.select_points(&points) else {
         return Ok(());
     };
     for (scenarios, count) in sweeps.iter().zip(counts) {
@@ -159,7 +159,7 @@ fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &RunOptions) -> 
         let before = report.taken_over;
         let folder = report.folder.path.display();
         if report.is_interrupted() {
-            return Err(Error::failed(format_args!(
+            return Err(Error::failure(format_args!(
                 "interrupted: {done} of {all} points of shard {shard} are finished and kept in {folder}; call it again"
             )));
         }
@@ -189,7 +189,7 @@ fn run_sweeps(sweeps: &[Vec<Scenario>], common: &Common, options: &RunOptions) -
     if sweeps.len() > 1 {
         // A mistake in the last scenario must not appear after hours of the first.
         for scenarios in sweeps {
-            let sweep = common.on_threads(|| Sweep::prepare(scenarios, options, stop))?;
+            let sweep = common.run_on_threads(|| Sweep::prepare(scenarios, options, stop))?;
             // The networks of several scenarios may not fit in memory together.
             prepared.push(if options.backend.is_real() {
                 None
@@ -210,7 +210,7 @@ fn run_sweeps(sweeps: &[Vec<Scenario>], common: &Common, options: &RunOptions) -
         let runs = points * options.replications as usize;
         let bar = progress(common.quiet, runs, "runs", &scenario.name);
         let kept = prepared.next().flatten();
-        let (report, figures) = common.on_threads(|| {
+        let (report, figures) = common.run_on_threads(|| {
             let mut sweep = match kept {
                 Some(sweep) => sweep,
                 None => Sweep::prepare(scenarios, options, stop)?,
@@ -236,14 +236,14 @@ fn run_sweeps(sweeps: &[Vec<Scenario>], common: &Common, options: &RunOptions) -
         if report.is_interrupted() {
             let done = report.finished;
             let all = report.runs;
-            failed = Some(Error::failed(format!(
+            failed = Some(Error::failure(format!(
                 "interrupted: {done} of {all} runs are finished and kept in {folder}; go on with --resume"
             )));
             break;
         }
         if report.failed > 0 {
             failed.get_or_insert_with(|| {
-                Error::failed(format!(
+                Error::failure(format!(
                     "{} requests failed; failures.csv beside the logs of a point in {folder} names them, with the reasons",
                     report.failed
                 ))

@@ -14,7 +14,7 @@ use crate::base::units::{Nanos, Rate};
 use crate::core::policy::registry::Registry;
 use crate::lab::figures;
 use crate::lab::plot::FigureKind;
-use crate::lab::results::table::aligned;
+use crate::lab::results::table::align;
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::{RunOptions, run_sweep};
 use crate::lab::scenario::{PolicyEntry, Scenario};
@@ -289,7 +289,7 @@ impl Args {
             ..scenario.clone()
         };
         let (service, rates) = control::service(&alone, max_batch as u32)?;
-        let found = self.common.on_threads(|| {
+        let found = self.common.run_on_threads(|| {
             rates
                 .par_iter()
                 .map(|rate| Ok((*rate, control::optimum(*rate, &service, self.busy_weight)?)))
@@ -318,7 +318,7 @@ impl Args {
             "{}: the limit of {} with the {minimized}\n{}",
             scenario.name,
             self.policy,
-            aligned(&lines)
+            align(&lines)
         )
     }
 
@@ -374,7 +374,7 @@ impl Args {
         rates: &[Rate],
     ) -> Scenario {
         let mut scenario = setting.scenario.clone();
-        scenario.arrivals = scenario.arrivals.map(|arrivals| arrivals.at(rates));
+        scenario.arrivals = scenario.arrivals.map(|arrivals| arrivals.with_rates(rates));
         scenario.output.plots = vec![FigureKind::P99Throughput];
         scenario.output.plot_point = None;
         // The order and the labels name policies that are not tuned.

@@ -104,8 +104,8 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     for scenario in &scenarios {
         let (real, known) = run_for_real(args, executor, &plan, scenario)?;
         for (part, real) in &real {
-            let simulate = || set::simulated(part, real, &known, &plan, registry, stop);
-            let (comparison, of_part) = common.on_threads(simulate)?;
+            let simulate = || set::simulate(part, real, &known, &plan, registry, stop);
+            let (comparison, of_part) = common.run_on_threads(simulate)?;
             let folder = plan
                 .out
                 .join("compared")
@@ -126,7 +126,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     ));
     match lines.iter().find(|line| !line.same_decisions()) {
         None => Ok(()),
-        Some(ValidationRow { scenario, rate, .. }) => Err(Error::failed(format_args!(
+        Some(ValidationRow { scenario, rate, .. }) => Err(Error::failure(format_args!(
             "{scenario} at {rate}: a replay resulted in other decisions than the recorded run; batchlab replay {} shows the first",
             plan.out.join(target.name()).join(scenario).display()
         ))),
@@ -168,7 +168,7 @@ fn run_for_real(
         costs,
         noise: args.noise.clone(),
     };
-    let parts = common.on_threads(|| set::parts(scenario, &known.costs, plan, stop))?;
+    let parts = common.run_on_threads(|| set::parts(scenario, &known.costs, plan, stop))?;
     let mut real = Vec::new();
     for part in &parts {
         let name = &part.scenario.name;

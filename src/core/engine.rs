@@ -84,7 +84,7 @@ impl<R: Recorder> Engine<'_, R> {
     fn complete(&mut self, completion: &Completion) {
         let done = self.tasks.close(completion.task);
         self.recorder.complete(completion, &done);
-        if self.tasks.unfinished(done.worker) == 0 {
+        if self.tasks.unfinished_tasks(done.worker) == 0 {
             self.recorder.idle(done.worker);
         }
         let completed = Completed {
@@ -123,7 +123,7 @@ impl<R: Recorder> Engine<'_, R> {
         } else {
             None
         };
-        let before = self.tasks.submitted();
+        let before = self.tasks.submitted_tasks();
         self.policy.schedule(&mut Dispatch::new(
             &mut Submission {
                 backend: self.backend,
@@ -133,7 +133,7 @@ impl<R: Recorder> Engine<'_, R> {
             self.recorder.reasons(),
             &mut self.outcomes.rejected,
         ));
-        let submitted = self.tasks.submitted() - before;
+        let submitted = self.tasks.submitted_tasks() - before;
         if let Some(clock) = clock
             && submitted > 0
         {
@@ -159,12 +159,12 @@ impl<R: Recorder> Engine<'_, R> {
                 None => self.recorder.finish(request, now),
                 Some(reason) => self.recorder.fail(request, now, reason),
             }
-            self.source.left(request, now);
+            self.source.note_departure(request, now);
         }
         let Rejections { requests, reasons } = &mut self.outcomes.rejected;
         for request in requests.drain(..) {
             self.recorder.reject(request, now);
-            self.source.left(request, now);
+            self.source.note_departure(request, now);
         }
         for (request, reason) in reasons.drain(..) {
             self.recorder.explain_rejection(request, now, reason);
@@ -184,7 +184,7 @@ impl TaskSink for Submission<'_> {
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>) {
         let members = if self.backend.wants_members() {
-            Some(MemberList::of(task, self.backend.spare()))
+            Some(MemberList::from_task(task, self.backend.spare()))
         } else {
             None
         };

@@ -30,8 +30,8 @@ fn gain_of_vllm(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
 fn gain_of_sarathi(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let limits = [(Metric::TbtP99, 100.0), (Metric::TtftP50, 2000.0)];
     let gain = gain(found, "stalls", ["Sarathi", "vLLM"], &limits)?;
-    let sarathi = found.at("stalls", "Sarathi", "3", Metric::TbtP99)?;
-    let vllm = found.at("stalls", "vLLM", "3", Metric::TbtP99)?;
+    let sarathi = found.value("stalls", "Sarathi", "3", Metric::TbtP99)?;
+    let vllm = found.value("stalls", "vLLM", "3", Metric::TbtP99)?;
     let more = format!(" (at 3 req/s, p99 {sarathi:.0} ms against {vllm:.0} ms)");
     Ok(ClaimVerdict::near(gain, paper, gain > 1.0).with(&more))
 }

@@ -94,8 +94,8 @@ impl Findings {
         Ok(self.series(exhibit, policy)?.peak())
     }
 
-    pub fn at(&self, exhibit: &str, policy: &str, point: &str, metric: Metric) -> Result<f64> {
-        self.series(exhibit, policy)?.at(point, metric)
+    pub fn value(&self, exhibit: &str, policy: &str, point: &str, metric: Metric) -> Result<f64> {
+        self.series(exhibit, policy)?.value(point, metric)
     }
 }
 
@@ -109,7 +109,7 @@ impl<'a> PolicySeries<'a> {
         })
     }
 
-    pub fn at(&self, point: &str, metric: Metric) -> Result<f64> {
+    pub fn value(&self, point: &str, metric: Metric) -> Result<f64> {
         let row = self.rows.iter().find(|row| row.point == point);
         row.and_then(|row| row.estimate(metric).value)
             .ok_or_else(|| Error::input(format!("no {} at the point {point}", metric.name())))

@@ -250,7 +250,7 @@ impl Reproduction for StudyRun {
         };
         study.note.insert_str(0, &exhibit.note);
         let folder = runner.folder().join(&exhibit.name);
-        study.write(exhibit, runner.measured().short(), &folder)?;
+        study.write(exhibit, runner.gpu_times().short(), &folder)?;
         controls.progress.finish_point();
         Ok(ExhibitResult::Study(study))
     }

@@ -13,10 +13,10 @@ use super::study::Study;
 use super::verdict::{ClaimOutcome, TOLERANCE};
 use crate::core::summary::bounds::Bounds;
 use crate::lab::figures::ScenarioFigures;
-use crate::lab::page::{self, PageSection, escaped, figures, folded, html_table};
+use crate::lab::page::{self, PageSection, escape, figures, fold, html_table};
 use crate::lab::plot::WrittenFigure;
 use crate::lab::results::saved_results::SavedResults;
-use crate::lab::results::table::aligned;
+use crate::lab::results::table::align;
 use crate::lab::results::{summary, table};
 use crate::lab::run::RunReport;
 use crate::lab::scenario::Scenario;
@@ -110,7 +110,7 @@ pub fn table_by_paper(checked: &[CheckedClaim]) -> String {
     let headings = headings_by_paper(|outcome| outcome.name().to_string());
     let mut lines = vec![headings];
     lines.extend(lines_by_paper(checked));
-    aligned(&lines)
+    align(&lines)
 }
 
 fn headings_by_paper(heading: fn(ClaimOutcome) -> String) -> Vec<String> {
@@ -330,7 +330,7 @@ pub fn html(
     if papers.iter().all(|paper| paper.claims().is_empty()) {
         return page::page(papers[0].title(), NEIGHBOURS, &sections);
     }
-    let meanings = folded("Meaning of the verdicts", &meanings_as_html());
+    let meanings = fold("Meaning of the verdicts", &meanings_as_html());
     let lead = format!("{LEAD}{}{meanings}", totals_as_html(checked));
     page::page("The papers' figures, reproduced", &lead, &sections)
 }
@@ -346,7 +346,7 @@ fn meanings_as_html() -> String {
 /// The number of claims by paper and outcome, and the summary.
 fn totals_as_html(checked: &[CheckedClaim]) -> String {
     let table = html_table("totals", &headings_by_paper(chip), &lines_by_paper(checked));
-    let below: Vec<String> = summary(checked).lines().map(escaped).collect();
+    let below: Vec<String> = summary(checked).lines().map(escape).collect();
     format!("{table}<p>{}</p>\n", below.join("<br>"))
 }
 
@@ -357,14 +357,14 @@ fn article(
     checked: &[CheckedClaim],
     folder: &Path,
 ) -> String {
-    let mut text = format!("<p>{}.</p>\n", escaped(&exhibit.shows));
+    let mut text = format!("<p>{}.</p>\n", escape(&exhibit.shows));
     text += &figures(report.figures.iter().map(|figure| ("", &figure.canvas)));
     if !report.note.is_empty() {
-        text += &format!("<pre>{}</pre>\n", escaped(&report.note));
+        text += &format!("<pre>{}</pre>\n", escape(&report.note));
     }
     if let Some(run) = report.run {
         let table = page::summary(&run.rows, &[]);
-        text += &folded(
+        text += &fold(
             "Latency, goodput, batches, padding and busy share at every load",
             &table,
         );
@@ -383,7 +383,7 @@ fn article(
     if let Some(file) = &report.numbers
         && let Ok(file) = file.strip_prefix(folder)
     {
-        let link = escaped(&file.display().to_string());
+        let link = escape(&file.display().to_string());
         text += &format!(" · <a href=\"{link}\">{link}</a>");
     }
     text + "</p>\n"
@@ -397,9 +397,9 @@ fn claims_as_html(checked: &[&CheckedClaim]) -> String {
         lines.push(vec![
             chip(verdict.outcome),
             claim_as_html(one),
-            escaped(claim.value.text()),
-            escaped(&verdict.ours),
-            escaped(&verdict.gap_text()),
+            escape(claim.value.text()),
+            escape(&verdict.ours),
+            escape(&verdict.gap_text()),
         ]);
     }
     html_table("claims", &headings, &lines)
@@ -415,16 +415,16 @@ fn claim_as_html(checked: &CheckedClaim) -> String {
         .collect();
     let mut text = format!(
         "{} <span class=\"id\">{}, {}, {}</span> {}",
-        escaped(&claim.what),
-        escaped(&claim.place),
+        escape(&claim.what),
+        escape(&claim.place),
         claim.kind,
         claim.id,
         exhibits.join(", ")
     );
     if let Some(reason) = checked.reason() {
-        text += &format!("<p class=\"why\">{}.", escaped(reason));
+        text += &format!("<p class=\"why\">{}.", escape(reason));
         for command in checked.shown_by() {
-            text += &format!(" <code>{}</code>", escaped(command));
+            text += &format!(" <code>{}</code>", escape(command));
         }
         text += "</p>";
     }
@@ -436,7 +436,7 @@ fn link_to_exhibit(paper: Paper, name: &str) -> String {
     let exhibit = paper.exhibits().iter().find(|known| known.name == name);
     let place = exhibit.map_or(name, |exhibit| &exhibit.place);
     let paper = paper.name();
-    format!("<a href=\"#{paper}-{name}\">{}</a>", escaped(place))
+    format!("<a href=\"#{paper}-{name}\">{}</a>", escape(place))
 }
 
 fn chip(outcome: ClaimOutcome) -> String {
@@ -464,7 +464,7 @@ mod tests {
         let study = Study {
             figures: vec![WrittenFigure {
                 name: String::new(),
-                canvas: Canvas::sized(480.0, 300.0),
+                canvas: Canvas::with_size(480.0, 300.0),
                 files: Vec::new(),
             }],
             numbers: Some("out/batchmaker/fig7a/numbers.csv".into()),

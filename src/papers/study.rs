@@ -9,7 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::base::files::write_whole;
 use crate::lab::plot::{self, Bar, Bars, WrittenFigure};
 use crate::lab::results::sweep_keys::distinct;
-use crate::lab::results::table::aligned;
+use crate::lab::results::table::align;
 
 /// The file of a study that is written last.
 pub const NUMBERS: &str = "numbers.csv";
@@ -44,7 +44,7 @@ impl Study {
 
     /// The values of all bars of a series, panel by panel. It is an error if one is missing.
     pub fn values(&self, drawing: usize, series: &str) -> Result<Vec<f64>> {
-        let missing = || Error::failed(format!("drawing {drawing}: a bar of {series} is missing"));
+        let missing = || Error::failure(format!("drawing {drawing}: a bar of {series} is missing"));
         let bars = self.bars.get(drawing).ok_or_else(missing)?;
         let mut values = Vec::new();
         for bar in &bars.bars {
@@ -87,7 +87,7 @@ impl Study {
     pub fn table(&self) -> String {
         let mut tables = Vec::new();
         for bars in &self.bars {
-            tables.push(format!("{}\n{}", bars.value, aligned(&table_lines(bars))));
+            tables.push(format!("{}\n{}", bars.value, align(&table_lines(bars))));
         }
         if !self.note.is_empty() {
             tables.push(self.note.clone());

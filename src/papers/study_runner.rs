@@ -51,7 +51,7 @@ impl StudyRunner<'_> {
     }
 
     /// Times of sequences that were measured on a GPU.
-    pub fn measured(&self) -> &GpuTimes {
+    pub fn gpu_times(&self) -> &GpuTimes {
         &self.workspace.gpu_times
     }
 
@@ -134,7 +134,7 @@ impl StudyRunner<'_> {
     pub fn best_window(&self, network: &str, policy: &str) -> Result<(Nanos, f64)> {
         match best_window(&self.peaks_by_window(network, policy)?) {
             Some(best) => Ok(best),
-            None => Err(Error::failed(format!(
+            None => Err(Error::failure(format!(
                 "{network}: {policy} meets the objective at no rate"
             ))),
         }

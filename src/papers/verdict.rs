@@ -213,7 +213,7 @@ impl ClaimVerdict {
         }
     }
 
-    pub fn not_run() -> ClaimVerdict {
+    pub fn without_run() -> ClaimVerdict {
         ClaimVerdict {
             ours: "not measured".into(),
             gap: None,
@@ -222,7 +222,7 @@ impl ClaimVerdict {
     }
 
     /// The same verdict on a claim from which a row of the cost table was made.
-    pub fn derived(self) -> ClaimVerdict {
+    pub fn mark_derived(self) -> ClaimVerdict {
         ClaimVerdict {
             outcome: ClaimOutcome::Derived,
             ..self
@@ -230,7 +230,7 @@ impl ClaimVerdict {
     }
 
     /// The same verdict on times that another GPU than the paper's took. A difference is then not a miss.
-    pub fn of_another_gpu(self) -> ClaimVerdict {
+    pub fn mark_other_gpu(self) -> ClaimVerdict {
         let outcome = if self.outcome.holds() {
             self.outcome
         } else {
@@ -358,9 +358,9 @@ mod tests {
 
     #[test]
     fn a_time_of_another_gpu_is_not_a_miss() {
-        let miss = ClaimVerdict::near(50.0, &paper("100 ms"), false).of_another_gpu();
+        let miss = ClaimVerdict::near(50.0, &paper("100 ms"), false).mark_other_gpu();
         assert_eq!(miss.outcome, ClaimOutcome::OtherGpu);
-        let hit = ClaimVerdict::near(105.0, &paper("100 ms"), true).of_another_gpu();
+        let hit = ClaimVerdict::near(105.0, &paper("100 ms"), true).mark_other_gpu();
         assert_eq!(hit.outcome, ClaimOutcome::Within);
     }
 

@@ -30,7 +30,11 @@ fn covers(model: &str, more: &[&str], batches: (u32, u32), others: &[&str]) -> S
         .costs_for(&cells, Overhead::default())
         .unwrap();
     for cell in (0..cells.len() as u16).map(CellId) {
-        assert_eq!(table.measured(cell), batches.0..=batches.1, "{text}");
+        assert_eq!(
+            table.measured_batches(cell),
+            batches.0..=batches.1,
+            "{text}"
+        );
     }
     assert!(table.extra(Extra::Launch, 3).0 > 0, "{text}");
     let rows = |name: &str| {

@@ -247,12 +247,12 @@ fn one_synchronisation_is_chosen_as_in_table_3() {
             KernelLaunches::new(RecurrentCell::Gru, hidden, &titan_v(), &Space::default());
         for batch in [1, 10, 20] {
             assert!(
-                launches.of(batch).all(|(_, best)| best.rnn == kernel),
+                launches.kernels(batch).all(|(_, best)| best.rnn == kernel),
                 "{hidden} {batch}"
             );
         }
         // Latencies of 1024 with batch 20 are exactly twice those with batch 10.
-        let parts: Vec<u32> = launches.of(20).map(|(batch, _)| *batch).collect();
+        let parts: Vec<u32> = launches.kernels(20).map(|(batch, _)| *batch).collect();
         assert_eq!(
             parts,
             if hidden == 1024 {
@@ -276,7 +276,7 @@ fn a_batch_runs_as_the_cheapest_larger_one_or_as_several() {
     };
     let mut before = 0.0;
     for batch in 1..=largest {
-        let parts: Vec<&(u32, RankedMapping)> = launches.of(batch).collect();
+        let parts: Vec<&(u32, RankedMapping)> = launches.kernels(batch).collect();
         let [(runs_as, one)] = parts[..] else {
             panic!("one launch for {batch}")
         };
@@ -289,14 +289,14 @@ fn a_batch_runs_as_the_cheapest_larger_one_or_as_several() {
         before = one.cost.total();
     }
     assert_eq!(best(largest + 1), None);
-    let sizes = |batch| launches.of(batch).count();
+    let sizes = |batch| launches.kernels(batch).count();
     assert_eq!(
         [sizes(largest), sizes(largest + 1), sizes(3 * largest)],
         [1, 2, 3]
     );
     assert_eq!(
         KernelLaunches::new(RecurrentCell::Lstm, 4096, &device, &Space::default())
-            .of(1)
+            .kernels(1)
             .count(),
         0
     );
@@ -342,7 +342,7 @@ fn times_are_on_the_published_lines() {
 #[test]
 fn several_layers_in_one_launch_take_the_naive_models_steps() {
     for (hidden, layers) in [(64, 2), (128, 3), (96, 5)] {
-        let stack = PersistentTimes::of_layers(hidden, layers, &titan_v()).unwrap();
+        let stack = PersistentTimes::from_layers(hidden, layers, &titan_v()).unwrap();
         let costs = |batch| {
             naive_layer(hidden.into(), batch, layers.into())
                 .into_iter()
@@ -373,7 +373,7 @@ fn several_layers_in_one_launch_take_the_naive_models_steps() {
         }
     }
     let (one, alone) = (
-        PersistentTimes::of_layers(256, 1, &titan_v()).unwrap(),
+        PersistentTimes::from_layers(256, 1, &titan_v()).unwrap(),
         persistent(RecurrentCell::Lstm, 256),
     );
     assert_eq!(

@@ -249,16 +249,16 @@ impl Bench {
     /// Waits until a stream has signalled so often.
     pub fn wait(&mut self, stream: DeviceStream, signals: u64) -> Result<(), DeviceFault> {
         let late = Instant::now() + Duration::from_secs(60);
-        while self.gpus.signalled(stream) < signals {
+        while self.gpus.signal_count(stream) < signals {
             self.gpus.health(stream.worker)?;
             assert!(
                 Instant::now() < late,
                 "{} of {signals} signals",
-                self.gpus.signalled(stream)
+                self.gpus.signal_count(stream)
             );
             std::thread::sleep(Duration::from_micros(100));
         }
-        assert_eq!(self.gpus.signalled(stream), signals);
+        assert_eq!(self.gpus.signal_count(stream), signals);
         Ok(())
     }
 
@@ -274,7 +274,7 @@ impl Bench {
         } else {
             2e-2
         };
-        let came = self.gpus.fetched(HostPlace {
+        let came = self.gpus.fetched_state(HostPlace {
             numbers: expected.len() as u32,
             ..self.place(place)
         });

@@ -219,7 +219,7 @@ fn nan_and_infinity_are_noted_for_their_slot() {
             &[0, 1, 2, 3].map(|request| row(request, 0, 0, 0)),
             &[],
         );
-        let signalled = bench.gpus.signalled(STREAM);
+        let signalled = bench.gpus.signal_count(STREAM);
         bench.launch(plan, 1);
         bench.wait(STREAM, signalled + 1).unwrap();
     }

@@ -119,7 +119,7 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], precision: Precision) {
     for (request, graph) in graphs.iter().enumerate() {
         let nodes = 0..network.operators().len();
         let found: Vec<f32> = nodes
-            .flat_map(|node| bench.gpus.fetched(place(request, node)).to_vec())
+            .flat_map(|node| bench.gpus.fetched_state(place(request, node)).to_vec())
             .collect();
         let near = operators.follow(RequestId(request as u64), graph, &found, |passed| {
             let far = passed
@@ -226,7 +226,7 @@ fn runs_as_the_cpu_in_part(text: &str) {
         .expect("a request");
     for request in 0..count {
         let expected = bench.alone(request, &graph).state;
-        let came = bench.gpus.fetched(place(request));
+        let came = bench.gpus.fetched_state(place(request));
         assert_eq!(came.len(), expected.len());
         for (came, expected) in came.iter().zip(&expected) {
             assert!(

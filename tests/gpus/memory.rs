@@ -76,7 +76,7 @@ fn what_is_ready_stays_ready_for_a_run_that_needs_more() {
             )
             .unwrap();
         assert!(u64::from(slots[0]) >= states);
-        assert_eq!(bench.gpus.signalled(STREAM), 0);
+        assert_eq!(bench.gpus.signal_count(STREAM), 0);
         assert_eq!(bench.gpus.record(STREAM).unwrap().number, 0);
         assert_eq!(bench.plan(STREAM, 0, 2, 0, true), plan);
         let slot = StateSlot(states as u32 - 1);

@@ -114,7 +114,7 @@ fn a_state_is_copied_to_another_worker() {
         &bench.alone(7, &CellGraph::chain(CellId(0), 5)).state,
         Precision::F32,
     );
-    assert_eq!(bench.gpus.signalled(STREAM), 3);
+    assert_eq!(bench.gpus.signal_count(STREAM), 3);
 }
 
 /// Many gathers without a signal, so that none of their memory may be used again.

@@ -195,7 +195,7 @@ fn micro_benchmarks_have_a_time_for_every_point() {
         // As many as the fits need.
         assert!(
             measured
-                .data_sheet(&host.reported("mine").expect("what the driver says"))
+                .data_sheet(&host.report("mine").expect("what the driver says"))
                 .is_ok(),
             "{measured:?}"
         );

@@ -44,7 +44,7 @@ pub fn check_scenario(
                 .downcast_ref::<String>()
                 .map(String::as_str)
                 .or(panic.downcast_ref::<&str>().copied());
-            Err(Error::failed(format!(
+            Err(Error::failure(format!(
                 "panic: {}",
                 text.unwrap_or("without a message")
             )))
@@ -77,13 +77,13 @@ fn check_laws(
     let one = run_on_threads(1, &scenarios, target, out)?;
     let several = run_on_threads(3, &scenarios, target, out)?;
     if format!("{:?}", one.rows) != format!("{:?}", several.rows) {
-        return Err(Error::failed(
+        return Err(Error::failure(
             "threads: the summary depends on their number",
         ));
     }
     for report in [one, several] {
         replay_runs(&report.folder.path, &records, registry)
-            .map_err(|error| Error::failed(format!("replay: {error}")))?;
+            .map_err(|error| Error::failure(format!("replay: {error}")))?;
     }
     Ok(records.len())
 }
@@ -105,7 +105,7 @@ fn run_on_threads(
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()
-        .map_err(Error::failed)?;
+        .map_err(Error::failure)?;
     pool.install(|| run_sweep(scenarios, &options, &AtomicBool::new(false), &|| ()))
 }
 
@@ -124,9 +124,9 @@ fn run_and_check(
     let mut prepared = inputs.prepare(run, keep)?;
     let requests = Arc::clone(&prepared.requests);
     let mut backend = device
-        .simulated(inputs, run, &requests)
+        .start_simulator(inputs, run, &requests)
         .expect("the device is simulated");
-    let record = CheckedRun::of(&mut *backend, true, inputs.streams(run.policy), |backend| {
+    let record = CheckedRun::record(&mut *backend, true, inputs.streams(run.policy), |backend| {
         prepared
             .serve(backend, &AtomicBool::new(false))
             .map(|()| prepared.record)
@@ -153,7 +153,7 @@ fn run_and_check(
     };
     match checked {
         Ok(()) => Ok(record),
-        Err(law) => Err(Error::failed(format!(
+        Err(law) => Err(Error::failure(format!(
             "{law}\n\"{}\" at {}",
             entry.name(),
             run.load
@@ -207,7 +207,7 @@ fn replay_runs(folder: &Path, records: &[CheckedRun], registry: &Registry) -> Re
         let inputs = RunInputs::new(&results.scenarios[point.variant])?;
         let (replay, _) = replay_with_ledger(&inputs, point, None)?;
         if let Some(difference) = replay.difference {
-            return Err(Error::failed(difference));
+            return Err(Error::failure(difference));
         }
     }
     Ok(())

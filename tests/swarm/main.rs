@@ -123,7 +123,7 @@ fn search_seeds(args: &Args, registry: &Registry) -> Result<()> {
         print!("{text}");
     })?;
     if counts.broken > 0 {
-        return Err(Error::failed(counts));
+        return Err(Error::failure(counts));
     }
     println!("{counts}");
     Ok(())

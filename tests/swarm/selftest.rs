@@ -64,7 +64,7 @@ pub fn run(names: &[String]) -> Result<()> {
     if failed.is_empty() {
         return Ok(());
     }
-    Err(Error::failed(format!("failed: {}", failed.join(", "))))
+    Err(Error::failure(format!("failed: {}", failed.join(", "))))
 }
 
 /// The counts, the reports on cases that fail, and the folder with their files.

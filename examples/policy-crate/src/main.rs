@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use batchlab::policy::values::at_least_1;
+use batchlab::policy::values::require_positive;
 use batchlab::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ impl Settings for EarliestDeadline {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         setup.require_sequences("padding")?;
-        at_least_1([("max_batch", self.max_batch)])?;
+        require_positive([("max_batch", self.max_batch)])?;
         Ok(Box::new(Queue {
             max_batch: self.max_batch as usize,
             waiting: BTreeMap::new(),

@@ -53,11 +53,12 @@ fn fit(args: &FitArgs) -> Result<()> {
     can_write(&args.out)?;
     let way = "fit measures on a GPU; scenarios/devices has files of others";
     let host = GpuHost::open().map_err(|error| Error::input(format!("{error}; {way}")))?;
-    let reported = host.reported(&args.device_name)?;
+    let reported = host.report(&args.device_name)?;
     let measured = measure(&host, SCHEDULERS, args.times as usize)?;
     let device = measured.data_sheet(&reported)?;
     let text = data_sheet_file(&device, &measured, &reported);
-    DataSheet::parse(&text, "what was fitted").map_err(|error| Error::failed(error.to_string()))?;
+    DataSheet::parse(&text, "what was fitted")
+        .map_err(|error| Error::failure(error.to_string()))?;
     put(Some(&args.out), &text)?;
     let [products, reductions] = measured.misses(&device.constants).map(|miss| 100.0 * miss);
     print(&format!(

@@ -111,7 +111,7 @@ fn explain_launches(args: &Args, device: &DataSheet, space: &Space) -> String {
     let launches = KernelLaunches::new(args.cell, args.hidden, device, space);
     // Launches are counted by size, since thousands of launches have at most two sizes.
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
-    for (batch, _) in launches.of(args.batch) {
+    for (batch, _) in launches.kernels(args.batch) {
         *counts.entry(*batch).or_default() += 1;
     }
     match counts.iter().collect::<Vec<_>>()[..] {

@@ -128,7 +128,7 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// The device whose constants rank the mappings, with the GPU's multiprocessors.
 fn open_device(args: &Args, host: &GpuHost) -> Result<DataSheet> {
-    let by_name = Roofline::of_gpu(host.name()).map(|(file, _)| file);
+    let by_name = Roofline::find_for_gpu(host.name()).map(|(file, _)| file);
     let name = args.device.as_deref().or(by_name).unwrap_or("titan-v");
     Ok(DataSheet {
         multiprocessors: host.multiprocessors(),

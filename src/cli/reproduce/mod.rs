@@ -129,7 +129,7 @@ fn reproduce(
         checked.extend(check_claims(*paper, found)?);
     }
     if !order.all.is_empty() {
-        let page = html(&order.on_page(), &findings, &checked, out);
+        let page = html(&order.page_exhibits(), &findings, &checked, out);
         let file = out.join("index.html");
         write_whole(&file, |file| file.write_all(page.as_bytes()))?;
         common.note(format!("the figures and their claims: {}", file.display()));
@@ -141,7 +141,7 @@ fn reproduce(
 /// Runs the points of this call, with a bar.
 fn run_plan(plan: ReproductionPlan<'_>, args: &Args) -> Result<BTreeMap<Paper, Findings>> {
     let common = &args.common;
-    let own = match args.parts.own(&plan.points) {
+    let own = match args.parts.select_points(&plan.points) {
         Some((_, own)) => own,
         None => vec![true; plan.points.len()],
     };
@@ -154,7 +154,7 @@ fn run_plan(plan: ReproductionPlan<'_>, args: &Args) -> Result<BTreeMap<Paper, F
         stop: stop_on_ctrl_c()?,
         progress: &reporter,
     };
-    let findings = common.on_threads(|| plan.run(&own, &controls))?;
+    let findings = common.run_on_threads(|| plan.run(&own, &controls))?;
     reporter.bar.finish_and_clear();
     Ok(findings)
 }

@@ -101,7 +101,7 @@ impl Order {
     }
 
     /// The exhibits of the page.
-    pub fn on_page(&self) -> Vec<&'static Exhibit> {
+    pub fn page_exhibits(&self) -> Vec<&'static Exhibit> {
         let mut exhibits = Vec::new();
         for paper in &self.all {
             exhibits.extend(paper.exhibits());
@@ -199,7 +199,7 @@ mod tests {
         let exhibits: usize = Paper::ALL.iter().map(|paper| paper.exhibits().len()).sum();
         let all = parse("all").unwrap();
         assert_eq!(
-            (all.exhibits().len(), all.on_page().len()),
+            (all.exhibits().len(), all.page_exhibits().len()),
             (exhibits, exhibits)
         );
         let late = parse("late all").unwrap();
@@ -207,7 +207,7 @@ mod tests {
         assert!(late.exhibits().iter().all(|one| one.paper == Paper::Late));
         let claims = parse("late claims").unwrap();
         assert_eq!(
-            (claims.on_page().len(), claims.exhibits().is_empty()),
+            (claims.page_exhibits().len(), claims.exhibits().is_empty()),
             (0, false)
         );
     }

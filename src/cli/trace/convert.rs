@@ -72,8 +72,8 @@ fn convert(trace: &Trace, args: &Args) -> Result<Trace> {
             .map(|classes| kept.iter().map(|id| Arc::clone(&classes[*id])).collect()),
     };
     match (args.time_scale, args.rate) {
-        (Some(factor), _) => cut.scaled(factor).within("--time-scale"),
-        (None, Some(rate)) => cut.at_rate(Rate(rate)).within("--rate"),
+        (Some(factor), _) => cut.scale_times(factor).within("--time-scale"),
+        (None, Some(rate)) => cut.scale_to_rate(Rate(rate)).within("--rate"),
         (None, None) => Ok(cut),
     }
 }

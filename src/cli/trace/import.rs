@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let (input, name) = open(&args.file)?;
     let text = read_text(input).within(&name)?;
     let format = args.format.map_or_else(
-        || ImportFormat::of_header(text.lines().next().unwrap_or("")),
+        || ImportFormat::from_header(text.lines().next().unwrap_or("")),
         Ok,
     );
     let imported = format

@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         ));
     }
     let (input, name) = open(&args.file)?;
-    let description = Description::of(&Trace::read_from(input).within(name)?, args.window);
+    let description = Description::from_trace(&Trace::read_from(input).within(name)?, args.window);
     args.shown.show(|| text(&description), || &description)
 }
 
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_description_reads_like_this() {
         let trace = "id,arrival_ns,shape\n0,0,chain:1\n1,1000000000,chain:3\n2,2000000000,chain:3\n3,4000000000,chain:3\n";
-        let about = Description::of(
+        let about = Description::from_trace(
             &Trace::read_from(trace.as_bytes()).unwrap(),
             Some(Nanos(1_000_000_000)),
         );
@@ -132,7 +132,7 @@ chain steps  2.50  0.87    1    3    3    3    3
     #[test]
     fn requests_at_one_instant_are_described() {
         let trace = "id,arrival_ns,shape\n0,0,fixed\n1,0,fixed\n";
-        let about = Description::of(&Trace::read_from(trace.as_bytes()).unwrap(), None);
+        let about = Description::from_trace(&Trace::read_from(trace.as_bytes()).unwrap(), None);
         assert!(text(&about).contains("none: all requests arrive at once"));
         let json = serde_json::to_value(&about).unwrap();
         assert_eq!(

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::render::{print_with, say};
 use super::{find, seed};
 use crate::base::error::{Context as _, Error, Result};
-use crate::base::files::unpacked;
+use crate::base::files::unpack;
 use crate::base::shipped::{self, Shipped};
 use crate::base::units::{Nanos, Rate};
 use crate::core::workload::arrivals::{PROCESSES, Process, check_rate, within_the_clock};
@@ -148,11 +148,11 @@ impl ArrivalArgs {
 /// Opens a trace, or standard input for `-`, and unpacks gzip. Also returns the name for messages.
 fn open(path: &Path) -> Result<(Box<dyn Read>, String)> {
     if path == Path::new("-") {
-        return Ok((unpacked(io::stdin().lock()), "standard input".into()));
+        return Ok((unpack(io::stdin().lock()), "standard input".into()));
     }
     let path = &find(Shipped::Trace, path, false)?;
     let file = shipped::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
-    Ok((unpacked(file), path.display().to_string()))
+    Ok((unpack(file), path.display().to_string()))
 }
 
 #[derive(Debug, clap::Args)]

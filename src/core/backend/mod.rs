@@ -50,7 +50,7 @@ pub trait Backend {
     }
 
     /// What tasks of whole requests and of operators have run so far, or `None` if the backend does not count it.
-    fn launched(&self) -> Option<Launched> {
+    fn launches(&self) -> Option<Launched> {
         None
     }
 }

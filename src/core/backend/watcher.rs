@@ -50,7 +50,7 @@ impl Backend for WatchedBackend<'_, '_> {
         self.backend.answer(request)
     }
 
-    fn launched(&self) -> Option<Launched> {
-        self.backend.launched()
+    fn launches(&self) -> Option<Launched> {
+        self.backend.launches()
     }
 }

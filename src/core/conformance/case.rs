@@ -114,7 +114,7 @@ impl RandomCase {
             FullRecord::new(self.requests.len(), self.workers, setup.cells.len(), keep);
         let mut source = OpenLoop::new(&self.requests, &self.arrivals);
         let stop = AtomicBool::new(false);
-        let record = CheckedRun::of(backend, watch, policy.streams(setup), |backend| {
+        let record = CheckedRun::record(backend, watch, policy.streams(setup), |backend| {
             engine::run(
                 &mut source,
                 &mut *running,

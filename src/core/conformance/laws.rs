@@ -424,10 +424,14 @@ struct ListedGraph {
 
 impl ListedGraph {
     fn all(requests: &Requests) -> Vec<ListedGraph> {
-        requests.graphs.iter().map(ListedGraph::of).collect()
+        requests
+            .graphs
+            .iter()
+            .map(ListedGraph::from_graph)
+            .collect()
     }
 
-    fn of(graph: &CellGraph) -> ListedGraph {
+    fn from_graph(graph: &CellGraph) -> ListedGraph {
         match graph {
             CellGraph::Graph(graph) => {
                 let edges = (0..graph.len() as u32)

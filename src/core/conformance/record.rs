@@ -31,7 +31,7 @@ impl CheckedRun {
     ///
     /// # Panics
     /// If a task is not done.
-    pub fn of<E>(
+    pub fn record<E>(
         backend: &mut dyn Backend,
         members: bool,
         streams: u16,

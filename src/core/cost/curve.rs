@@ -27,7 +27,7 @@ pub struct Best {
 }
 
 impl Best {
-    pub fn of(batch: u32, time: Nanos) -> Best {
+    pub fn new(batch: u32, time: Nanos) -> Best {
         Best {
             time,
             share_ns: time.0 as f64 / f64::from(batch),
@@ -56,7 +56,7 @@ impl Curve {
             preferred: 1,
         };
         curve.small = (0..=TABULATED).map(|batch| curve.compute(batch)).collect();
-        curve.preferred = preferred(|batch| curve.at(batch));
+        curve.preferred = preferred_batch(|batch| curve.time(batch));
         Some(curve)
     }
 
@@ -64,14 +64,14 @@ impl Curve {
         Curve::new(BTreeMap::from([(1, time.0), (2, time.0)])).expect("there are two points")
     }
 
-    pub fn at(&self, batch: u32) -> Nanos {
+    pub fn time(&self, batch: u32) -> Nanos {
         self.small
             .get(batch as usize)
             .copied()
             .unwrap_or_else(|| self.compute(batch))
     }
 
-    pub fn preferred(&self) -> u32 {
+    pub fn preferred_batch(&self) -> u32 {
         self.preferred
     }
 
@@ -80,7 +80,7 @@ impl Curve {
     }
 
     /// The batches with points; outside of them times are extrapolated.
-    pub fn measured(&self) -> RangeInclusive<u32> {
+    pub fn measured_batches(&self) -> RangeInclusive<u32> {
         match &self.points[..] {
             [] => 0..=0,
             [(only, _)] => *only..=*only,
@@ -103,8 +103,8 @@ impl Curve {
     /// The least times in batches up to `largest` and the largest measured one.
     pub fn best(&self, largest: u32) -> Best {
         // Times are rounded, so the best batch need not be a point: try all.
-        let all =
-            (1..=largest.max(*self.measured().end())).map(|batch| Best::of(batch, self.at(batch)));
+        let all = (1..=largest.max(*self.measured_batches().end()))
+            .map(|batch| Best::new(batch, self.time(batch)));
         all.reduce(Best::or).expect("a curve has a point")
     }
 
@@ -113,17 +113,17 @@ impl Curve {
         let above = points.partition_point(|(b, _)| *b <= batch);
         match (above, points.len()) {
             (0, _) => Nanos(points[0].1),
-            (1, 1) => on_line([(0, 0), points[0]], batch),
+            (1, 1) => interpolate([(0, 0), points[0]], batch),
             (_, count) => {
                 let to = above.min(count - 1);
-                on_line([points[to - 1], points[to]], batch)
+                interpolate([points[to - 1], points[to]], batch)
             }
         }
     }
 }
 
 /// The time at a place of the line through two points, rounded half up and never below zero.
-pub(super) fn on_line([(before, from), (after, to)]: [(u32, u64); 2], at: u32) -> Nanos {
+pub(super) fn interpolate([(before, from), (after, to)]: [(u32, u64); 2], at: u32) -> Nanos {
     let [from, to] = [from, to].map(i128::from);
     let run = i128::from(after - before);
     let scaled = from * run + (to - from) * (i128::from(at) - i128::from(before));
@@ -139,7 +139,7 @@ pub const LARGEST: u32 = 1024;
 
 /// The smallest power of two up to [`LARGEST`] whose doubling takes at least half as long again: above it batching
 /// gains little (DVABatch, section 3.2).
-pub fn preferred(time: impl Fn(u32) -> Nanos) -> u32 {
+pub fn preferred_batch(time: impl Fn(u32) -> Nanos) -> u32 {
     for power in 0..LARGEST.ilog2() {
         let batch = 1 << power;
         let doubled = time(2 * batch);
@@ -162,24 +162,24 @@ mod tests {
     fn clones_share_their_table() {
         let curve = Curve::constant(Nanos(3));
         assert!(Arc::ptr_eq(&curve.small, &curve.clone().small));
-        assert_eq!([0, 1, 5000].map(|batch| curve.at(batch)), [Nanos(3); 3]);
+        assert_eq!([0, 1, 5000].map(|batch| curve.time(batch)), [Nanos(3); 3]);
     }
 
     #[test]
     fn it_is_linear_between_points_flat_below_and_goes_on_above() {
         let curve = curve(&[(4, 100), (8, 201), (16, 301)]);
-        assert_eq!(curve.at(1), Nanos(100));
-        assert_eq!(curve.at(4), Nanos(100));
-        assert_eq!(curve.at(6), Nanos(151), "150.5 is rounded up");
-        assert_eq!(curve.at(8), Nanos(201));
-        assert_eq!(curve.at(24), Nanos(401));
-        assert_eq!(curve.at(3_000), Nanos(301 + 2984 * 100 / 8));
-        assert_eq!(curve.measured(), 4..=16);
+        assert_eq!(curve.time(1), Nanos(100));
+        assert_eq!(curve.time(4), Nanos(100));
+        assert_eq!(curve.time(6), Nanos(151), "150.5 is rounded up");
+        assert_eq!(curve.time(8), Nanos(201));
+        assert_eq!(curve.time(24), Nanos(401));
+        assert_eq!(curve.time(3_000), Nanos(301 + 2984 * 100 / 8));
+        assert_eq!(curve.measured_batches(), 4..=16);
     }
 
     #[test]
     fn from_the_preferred_batch_on_twice_as_many_take_half_as_long_again() {
-        let preferred = |points: &[(u32, u64)]| curve(points).preferred();
+        let preferred = |points: &[(u32, u64)]| curve(points).preferred_batch();
         assert_eq!(preferred(&[(1, 100), (8, 100), (16, 150), (32, 300)]), 8);
         assert_eq!(preferred(&[(1, 100), (8, 100), (16, 149), (32, 300)]), 16);
         assert_eq!(preferred(&[(8, 9)]), 8);
@@ -190,8 +190,8 @@ mod tests {
     #[test]
     fn a_single_point_is_in_proportion_above() {
         let curve = curve(&[(10, 7)]);
-        assert_eq!(curve.at(3), Nanos(7));
-        assert_eq!(curve.at(25), Nanos(18), "17.5 is rounded up");
+        assert_eq!(curve.time(3), Nanos(7));
+        assert_eq!(curve.time(25), Nanos(18), "17.5 is rounded up");
     }
 
     #[test]
@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn a_falling_curve_stops_at_zero() {
         let curve = curve(&[(1, 10), (2, 5)]);
-        assert_eq!(curve.at(3), Nanos(0));
-        assert_eq!(curve.at(9_999), Nanos(0));
+        assert_eq!(curve.time(3), Nanos(0));
+        assert_eq!(curve.time(9_999), Nanos(0));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub trait CostModel: Send + Sync {
     /// The time of all [`Step::times`] runs. A device overrides it if a run costs less in a task of whole requests, or
     /// if a persistent kernel does all runs.
     fn runs(&self, step: &Step, _: MemberKind) -> Runs {
-        Runs::repeated(self.cell(step), step)
+        Runs::repeat(self.cell(step), step)
     }
 
     /// One cost of a task in addition to the runs of its cells. [`Extra`] says what is counted.
@@ -74,7 +74,7 @@ pub struct Runs {
 
 impl Runs {
     /// Runs that are launched one after another.
-    pub fn repeated(one: Nanos, step: &Step) -> Runs {
+    pub fn repeat(one: Nanos, step: &Step) -> Runs {
         Runs {
             time: one.saturating_mul(u64::from(step.times)),
             persistent: false,
@@ -110,7 +110,7 @@ pub enum MemberKind {
 }
 
 impl MemberKind {
-    pub fn of(members: &Members<'_>) -> MemberKind {
+    pub fn from_members(members: &Members<'_>) -> MemberKind {
         match members {
             Members::Nodes(_) => MemberKind::Nodes,
             Members::Parts(_) => MemberKind::Parts,

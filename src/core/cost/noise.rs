@@ -71,7 +71,7 @@ impl NoiseRecord {
             samples.push(NoiseSample {
                 start,
                 took: took.max(Nanos(1)),
-                work: Nanos::rounded(took.0 as f64 / factor).max(Nanos(1)),
+                work: Nanos::round(took.0 as f64 / factor).max(Nanos(1)),
                 took_before: last.took_before + last.took,
                 work_before: last.work_before + last.work,
             });
@@ -267,7 +267,7 @@ impl Noise {
     }
 
     /// The time that this one becomes if it begins at this instant.
-    pub fn disturbed(&mut self, time: Nanos, at: Nanos) -> Nanos {
+    pub fn disturb(&mut self, time: Nanos, at: Nanos) -> Nanos {
         let number = at.0 / self.block.0;
         let record = &*self.record;
         let start = match self.last {
@@ -373,7 +373,7 @@ mod tests {
 
     /// The millisecond of the `ramp` that this instant replays, from the factor of 10 µs of work.
     fn milliseconds(noise: &mut Noise, at: Nanos) -> u64 {
-        noise.disturbed(Nanos(10_000), at).0 / 10 - 1_000
+        noise.disturb(Nanos(10_000), at).0 / 10 - 1_000
     }
 
     #[test]
@@ -414,7 +414,7 @@ mod tests {
         let factors = |block: u64| -> Vec<u64> {
             let at = |tenth| Nanos(2 * block * SECOND + tenth * SECOND / 10);
             (0..19)
-                .map(|tenth| (noise.disturbed(Nanos(1_000), at(tenth)).0 + 500) / 1_000)
+                .map(|tenth| (noise.disturb(Nanos(1_000), at(tenth)).0 + 500) / 1_000)
                 .collect()
         };
         let blocks: Vec<Vec<u64>> = (0..40).map(factors).collect();

@@ -21,7 +21,7 @@ pub(super) struct OperatorWork {
 }
 
 impl OperatorWork {
-    pub fn of(operator: &Operator) -> OperatorWork {
+    pub fn from_operator(operator: &Operator) -> OperatorWork {
         let [rows, columns] = operator.shape.map(u64::from);
         let has_products = matches!(
             operator.kind,
@@ -36,7 +36,7 @@ impl OperatorWork {
 
     /// The time of these rows, measured in floating-point operations. Bytes count as the operations that take as long;
     /// only the operations of products can take longer.
-    fn at(self, rows: u64) -> u64 {
+    fn time(self, rows: u64) -> u64 {
         (2 * self.weights * rows).max(BALANCE * FLOAT * (self.weights + self.of_row * rows))
     }
 }
@@ -59,14 +59,24 @@ pub struct OperatorShare {
 }
 
 impl OperatorShare {
-    pub fn of(operator: &Operator, cell: CellId, list: &[Operator], chain: bool) -> OperatorShare {
+    pub fn from_operator(
+        operator: &Operator,
+        cell: CellId,
+        list: &[Operator],
+        chain: bool,
+    ) -> OperatorShare {
         OperatorShare {
             cell,
             rows_of_node: rows_of_node(operator, chain),
-            work: OperatorWork::of(operator),
+            work: OperatorWork::from_operator(operator),
             all: list
                 .iter()
-                .map(|operator| (OperatorWork::of(operator), rows_of_node(operator, chain)))
+                .map(|operator| {
+                    (
+                        OperatorWork::from_operator(operator),
+                        rows_of_node(operator, chain),
+                    )
+                })
                 .collect(),
         }
     }
@@ -77,14 +87,14 @@ impl OperatorShare {
     }
 
     /// The share of the cell's time for these rows, as a fraction.
-    pub fn at(&self, rows: u32) -> (u64, u64) {
+    pub fn fraction(&self, rows: u32) -> (u64, u64) {
         let nodes = u64::from(self.nodes(rows));
         let all = self
             .all
             .iter()
-            .map(|(work, rows)| work.at(nodes * u64::from(*rows)))
+            .map(|(work, rows)| work.time(nodes * u64::from(*rows)))
             .sum();
-        (self.work.at(u64::from(rows)), all)
+        (self.work.time(u64::from(rows)), all)
     }
 }
 
@@ -103,8 +113,9 @@ mod tests {
         let chain = model.cell_types()[cell].chain;
         list.iter()
             .map(|operator| {
-                let share = OperatorShare::of(operator, CellId(cell as u16), &list, chain);
-                let (own, all) = share.at(rows_of_node(&share));
+                let share =
+                    OperatorShare::from_operator(operator, CellId(cell as u16), &list, chain);
+                let (own, all) = share.fraction(rows_of_node(&share));
                 (operator.name.clone(), own as f64 / all as f64)
             })
             .collect()
@@ -161,7 +172,10 @@ mod tests {
             inputs: Vec::new(),
             shape: [2, 3],
         };
-        assert_eq!(OperatorWork::of(&operator).at(1), BALANCE * 44);
-        assert_eq!(OperatorWork::of(&operator).at(10), BALANCE * 224);
+        assert_eq!(OperatorWork::from_operator(&operator).time(1), BALANCE * 44);
+        assert_eq!(
+            OperatorWork::from_operator(&operator).time(10),
+            BALANCE * 224
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::curve::{Best, Curve, preferred};
+use super::curve::{Best, Curve, preferred_batch};
 use super::grnn;
 use crate::base::units::Nanos;
 
@@ -24,8 +24,8 @@ impl PersistentKernels {
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         match self {
             PersistentKernels::Measured { step, launch } => launch
-                .at(batch)
-                .saturating_add(step.at(batch).saturating_mul(steps.into())),
+                .time(batch)
+                .saturating_add(step.time(batch).saturating_mul(steps.into())),
             PersistentKernels::Modelled(kernels) => kernels.runs(batch, steps),
         }
     }
@@ -35,8 +35,8 @@ impl PersistentKernels {
         matches!(self, PersistentKernels::Measured { .. })
     }
 
-    pub fn preferred(&self) -> u32 {
-        preferred(|batch| self.runs(batch, 1))
+    pub fn preferred_batch(&self) -> u32 {
+        preferred_batch(|batch| self.runs(batch, 1))
     }
 
     /// The least times of a step in batches up to `largest` and the largest measured one, without the launch.
@@ -48,11 +48,11 @@ impl PersistentKernels {
     }
 
     /// The batches whose steps and launches were measured; modelled times have no limits.
-    pub fn measured(&self) -> RangeInclusive<u32> {
+    pub fn measured_batches(&self) -> RangeInclusive<u32> {
         match self {
             PersistentKernels::Measured { step, launch } => {
-                let steps = step.measured();
-                let launches = launch.measured();
+                let steps = step.measured_batches();
+                let launches = launch.measured_batches();
                 *steps.start().max(launches.start())..=*steps.end().min(launches.end())
             }
             PersistentKernels::Modelled(_) => 1..=u32::MAX,
@@ -167,13 +167,13 @@ mod tests {
         assert_eq!(device.best(CellId(0), 0, 13).share_ns, 22.0 / 13.0);
         assert_eq!(
             (
-                device.measured(CellId(0)),
+                device.measured_batches(CellId(0)),
                 device.measured_of_several_steps(CellId(0))
             ),
             (1..=8, 2..=4)
         );
         assert_eq!(
-            device.preferred(CellId(0), 0),
+            device.preferred_batch(CellId(0), 0),
             Some(8),
             "that of single steps"
         );
@@ -195,7 +195,7 @@ mod tests {
             duration(&mut device, &[(2, 1)], Members::Nodes(&|_| ())),
             111
         );
-        assert_eq!(device.measured(CellId(0)), 2..=4);
+        assert_eq!(device.measured_batches(CellId(0)), 2..=4);
         let other = table(&format!("cell,batch,ns\n{LAUNCHES}"));
         let refused = other
             .costs_for(&Model::Lstm.cell_types(), Overhead::default())

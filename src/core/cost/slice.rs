@@ -83,7 +83,7 @@ fn best(
 }
 
 /// The stages that begin at the operators with these names.
-pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
+pub fn stages_by_name(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
     let known: Vec<&str> = network
         .operators()
         .map(|operator| operator.name.as_str())
@@ -107,7 +107,7 @@ pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
 }
 
 /// The stages that begin where preferred batches fall from above to at most the threshold.
-pub fn by_preferred(preferred: &[u32], threshold: u32) -> Vec<Range<usize>> {
+pub fn stages_by_preferred_batch(preferred: &[u32], threshold: u32) -> Vec<Range<usize>> {
     let cuts: Vec<usize> = (1..preferred.len())
         .filter(|place| preferred[place - 1] > threshold && preferred[*place] <= threshold)
         .collect();
@@ -134,7 +134,7 @@ fn between(cuts: &[usize], operators: usize) -> Vec<Range<usize>> {
 mod tests {
     use super::*;
 
-    fn sliced(times: &[u64], stages: usize) -> Vec<Range<usize>> {
+    fn balanced_stages(times: &[u64], stages: usize) -> Vec<Range<usize>> {
         even(
             &times.iter().copied().map(Nanos).collect::<Vec<_>>(),
             stages,
@@ -144,11 +144,11 @@ mod tests {
 
     #[test]
     fn stages_are_even_in_time() {
-        assert_eq!(sliced(&[1; 8], 4), [0..2, 2..4, 4..6, 6..8]);
-        assert_eq!(sliced(&[5, 1, 1, 1, 1, 1], 2), [0..1, 1..6]);
-        assert_eq!(sliced(&[9, 1, 1, 1, 1], 3), [0..1, 1..3, 3..5]);
-        assert_eq!(sliced(&[0, 0, 0], 3), [0..1, 1..2, 2..3]);
-        assert_eq!(sliced(&[3, 4], 1), [0..2]);
+        assert_eq!(balanced_stages(&[1; 8], 4), [0..2, 2..4, 4..6, 6..8]);
+        assert_eq!(balanced_stages(&[5, 1, 1, 1, 1, 1], 2), [0..1, 1..6]);
+        assert_eq!(balanced_stages(&[9, 1, 1, 1, 1], 3), [0..1, 1..3, 3..5]);
+        assert_eq!(balanced_stages(&[0, 0, 0], 3), [0..1, 1..2, 2..3]);
+        assert_eq!(balanced_stages(&[3, 4], 1), [0..2]);
         assert_eq!(
             even(&[Nanos(1)], 2).unwrap_err(),
             "2 stages of 1 operators; from 1 to 1"
@@ -158,9 +158,12 @@ mod tests {
 
     #[test]
     fn cuts_stand_where_the_preferred_batch_falls() {
-        assert_eq!(by_preferred(&[32, 64, 8, 4, 16, 8], 8), [0..2, 2..5, 5..6]);
-        assert_eq!(by_preferred(&[1, 2, 4], 8), [0..3]);
-        assert_eq!(by_preferred(&[16, 32], 8), [0..2]);
+        assert_eq!(
+            stages_by_preferred_batch(&[32, 64, 8, 4, 16, 8], 8),
+            [0..2, 2..5, 5..6]
+        );
+        assert_eq!(stages_by_preferred_batch(&[1, 2, 4], 8), [0..3]);
+        assert_eq!(stages_by_preferred_batch(&[16, 32], 8), [0..2]);
     }
 
     #[test]
@@ -168,10 +171,13 @@ mod tests {
         let text =
             "shape,fixed\nname,kind,elements\na,memory,1\nb,memory,1\na,memory,1\nc,memory,1\n";
         let network = Dnn::parse("n.csv", std::path::Path::new("n.csv"), text).unwrap();
-        assert_eq!(at(&network, &["c", "b"]).unwrap(), [0..1, 1..3, 3..4]);
-        assert_eq!(at(&network, &["a"]).unwrap(), [0..4]);
         assert_eq!(
-            at(&network, &["d"]).unwrap_err(),
+            stages_by_name(&network, &["c", "b"]).unwrap(),
+            [0..1, 1..3, 3..4]
+        );
+        assert_eq!(stages_by_name(&network, &["a"]).unwrap(), [0..4]);
+        assert_eq!(
+            stages_by_name(&network, &["d"]).unwrap_err(),
             "no operator \"d\" in n.csv; it has: a, b, a, c"
         );
     }
@@ -182,7 +188,7 @@ mod tests {
             times in proptest::collection::vec(0u64..20, 1..9), wanted in 1usize..5,
         ) {
             let stages = wanted.min(times.len());
-            let ranges = sliced(&times, stages);
+            let ranges = balanced_stages(&times, stages);
             proptest::prop_assert_eq!(ranges.len(), stages);
             proptest::prop_assert!(ranges.iter().all(|range| !range.is_empty()));
             proptest::prop_assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));

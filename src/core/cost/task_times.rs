@@ -77,14 +77,14 @@ impl Timing for TaskTimes {
         };
         match followed.count(task) {
             0 => time,
-            states => time.saturating_add(followed.time.at(states)),
+            states => time.saturating_add(followed.time.time(states)),
         }
     }
 
-    fn disturbed(&mut self, time: Nanos, start: Nanos) -> Nanos {
+    fn disturb(&mut self, time: Nanos, start: Nanos) -> Nanos {
         match &mut self.noise {
             None => time,
-            Some(noise) => noise.disturbed(time, start),
+            Some(noise) => noise.disturb(time, start),
         }
     }
 

@@ -14,7 +14,7 @@ pub trait Timing {
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos;
 
     /// The time that this one becomes if the task starts at this instant, on a machine whose speed varies.
-    fn disturbed(&mut self, time: Nanos, _: Nanos) -> Nanos {
+    fn disturb(&mut self, time: Nanos, _: Nanos) -> Nanos {
         time
     }
 
@@ -45,7 +45,7 @@ pub struct Start {
 
 impl Start {
     /// The start on a stream that is free from this instant on.
-    pub fn at(self, free: Nanos) -> Nanos {
+    pub fn instant(self, free: Nanos) -> Nanos {
         self.earliest.max(free.saturating_add(self.gap))
     }
 }
@@ -85,7 +85,7 @@ impl<C: CostModel> Timing for C {
 
     /// The rest of the task uses the [mean](mean_demand) of its steps, too.
     fn demand(&mut self, task: &Task<'_>) -> Share {
-        mean_demand(self, task.steps, MemberKind::of(&task.members))
+        mean_demand(self, task.steps, MemberKind::from_members(&task.members))
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
@@ -104,7 +104,7 @@ pub fn task_time(
     task: &Task<'_>,
     mut before: Option<CellId>,
 ) -> Nanos {
-    let members = MemberKind::of(&task.members);
+    let members = MemberKind::from_members(&task.members);
     let mut time = costs
         .extra(Extra::Task, task.batch)
         .saturating_add(task.extra.host_during)

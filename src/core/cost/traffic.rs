@@ -29,7 +29,7 @@ enum Numbers {
 impl Traffic {
     /// The traffic of a cell with these operators, or `None` if one is unknown. In a `chain` exactly one cell precedes
     /// each cell.
-    pub fn of_cell(
+    pub fn from_operators(
         list: &[Operator],
         chain: bool,
         precision: Precision,
@@ -44,7 +44,7 @@ impl Traffic {
         let mut weights = 0;
         let mut of_row = 0;
         for operator in list {
-            let work = operators::OperatorWork::of(operator);
+            let work = operators::OperatorWork::from_operator(operator);
             if work.weights > 0 {
                 weights += work.weights;
                 of_row += work.of_row * u64::from(operators::rows_of_node(operator, chain));
@@ -57,7 +57,7 @@ impl Traffic {
         })
     }
 
-    pub fn of_listed(form: &Form, precision: Precision, bandwidth_mb_s: u64) -> Traffic {
+    pub fn from_form(form: &Form, precision: Precision, bandwidth_mb_s: u64) -> Traffic {
         Traffic {
             numbers: Numbers::Listed(form.clone()),
             bytes: precision.bytes(),
@@ -66,12 +66,12 @@ impl Traffic {
     }
 
     /// The bytes that a step reads and writes at least.
-    fn moved(&self, batch: u32, input: u32) -> u128 {
+    fn bytes(&self, batch: u32, input: u32) -> u128 {
         let numbers = match &self.numbers {
             Numbers::Cell { weights, of_row } => {
                 u128::from(*weights) + u128::from(*of_row) * u128::from(batch)
             }
-            Numbers::Listed(form) => form.at(input).moved(batch),
+            Numbers::Listed(form) => form.work(input).traffic(batch),
         };
         numbers * u128::from(self.bytes)
     }
@@ -81,7 +81,7 @@ impl Traffic {
     pub fn share(&self, batch: u32, input: u32, time: Nanos) -> Share {
         // A megabyte per second is a byte in a thousand nanoseconds.
         let most = u128::from(time.0) * u128::from(self.bandwidth_mb_s);
-        let moved = self.moved(batch, input).saturating_mul(1000);
+        let moved = self.bytes(batch, input).saturating_mul(1000);
         if moved >= most {
             Share::WHOLE
         } else {
@@ -98,7 +98,7 @@ mod tests {
 
     fn of(model: &Model, cell: usize, sizes: &Sizes, precision: Precision) -> Traffic {
         let list = model.operators(sizes).swap_remove(cell);
-        Traffic::of_cell(&list, model.cell_types()[cell].chain, precision, 1000).unwrap()
+        Traffic::from_operators(&list, model.cell_types()[cell].chain, precision, 1000).unwrap()
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
             embedding: 3,
             vocabulary: 50,
         };
-        let moved = |model, cell, batch| of(&model, cell, &sizes, Precision::F32).moved(batch, 0);
+        let moved = |model, cell, batch| of(&model, cell, &sizes, Precision::F32).bytes(batch, 0);
         // Gates: from a word and a state of 7 numbers to 16.
         assert_eq!(moved(Model::Lstm, 0, 1), 4 * (7 * 16 + 7 + 16));
         assert_eq!(moved(Model::Lstm, 0, 10), 4 * (7 * 16 + 10 * (7 + 16)));
@@ -120,11 +120,14 @@ mod tests {
             4 * (7 * 16 + 7 + 16 + 4 * 50 + 4 + 50)
         );
         assert_eq!(
-            of(&Model::Lstm, 0, &sizes, Precision::Bf16).moved(1, 0),
+            of(&Model::Lstm, 0, &sizes, Precision::Bf16).bytes(1, 0),
             2 * (7 * 16 + 7 + 16)
         );
         let opaque = Model::Dnn("net".into());
-        assert!(Traffic::of_cell(&opaque.operators(&sizes)[0], true, Precision::F32, 1).is_none());
+        assert!(
+            Traffic::from_operators(&opaque.operators(&sizes)[0], true, Precision::F32, 1)
+                .is_none()
+        );
     }
 
     #[test]
@@ -142,7 +145,7 @@ mod tests {
         );
         assert_eq!(
             [1080, 540 * 3].map(share),
-            [Share::of(1, 2), Share::of(1, 3)]
+            [Share::from_ratio(1, 2), Share::from_ratio(1, 3)]
         );
     }
 }

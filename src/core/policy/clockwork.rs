@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::due_first::{DueFirst, first_in};
 use super::prelude::*;
 use super::values::BatchSizes;
-use super::whole::by_rule;
+use super::whole::policy_from_rule;
 
 /// `kind = "clockwork"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -37,21 +37,25 @@ impl Settings for Clockwork {
         BatchSizes(Some(self.batch_sizes.clone())).check(&[])?;
         let queue = DueFirst::new("clockwork", *largest, self.margin, setup)?;
         let batch_sizes = self.batch_sizes.clone();
-        Ok(by_rule(queue, DueFirst::arrive, move |queue, dispatch| {
-            queue.reject_late(dispatch);
-            let mut idle = dispatch.idle();
-            while let Some(worker) = idle.next(dispatch)
-                && let Some(members) = strategy(queue, &batch_sizes, dispatch.now())
-            {
-                queue.send(
-                    members,
-                    worker,
-                    dispatch,
-                    "the strategy whose latest start comes first",
-                );
-            }
-            queue.next_late()
-        }))
+        Ok(policy_from_rule(
+            queue,
+            DueFirst::arrive,
+            move |queue, dispatch| {
+                queue.reject_late(dispatch);
+                let mut idle = dispatch.idle();
+                while let Some(worker) = idle.next(dispatch)
+                    && let Some(members) = strategy(queue, &batch_sizes, dispatch.now())
+                {
+                    queue.send(
+                        members,
+                        worker,
+                        dispatch,
+                        "the strategy whose latest start comes first",
+                    );
+                }
+                queue.next_late()
+            },
+        ))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {

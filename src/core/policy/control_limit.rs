@@ -3,7 +3,7 @@
 //! a sum of latency and busy time has this form; `batchlab tune --optimal` computes its `wait_for`.
 
 use super::prelude::*;
-use super::whole::{FirstCome, PaddedBatch, Waiting, by_rule};
+use super::whole::{FirstCome, PaddedBatch, Waiting, policy_from_rule};
 use crate::base::error::refuse_if;
 
 /// `kind = "control-limit"`.
@@ -38,14 +38,14 @@ impl Settings for ControlLimit {
             max_batch,
             window,
         } = *self;
-        at_least_1([("wait_for", wait_for), ("max_batch", max_batch)])?;
+        require_positive([("wait_for", wait_for), ("max_batch", max_batch)])?;
         refuse_if(wait_for > max_batch, || {
             format!(
                 "wait_for: {wait_for} requests never fit in a batch; at most max_batch ({max_batch})"
             )
         })?;
         let mut batch = PaddedBatch::default();
-        Ok(by_rule(
+        Ok(policy_from_rule(
             FirstCome::new(max_batch),
             arrive,
             move |queue, dispatch| {

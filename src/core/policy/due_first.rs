@@ -29,7 +29,7 @@ impl DueFirst {
         setup: &Setup<'_>,
     ) -> Result<DueFirst, String> {
         setup.require_sequences(who)?;
-        at_least_1([("max_batch", max_batch)])?;
+        require_positive([("max_batch", max_batch)])?;
         let costs = setup.costs.cloned().ok_or_else(|| {
             format!(
                 "{who} must know how long a batch takes; name a cost table (device.costs) or a data sheet \

@@ -46,7 +46,7 @@ impl Settings for Fold {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        at_least_1([("max_batch", self.max_batch)])?;
+        require_positive([("max_batch", self.max_batch)])?;
         share("overlap", self.overlap)?;
         Ok(Box::new(FoldPolicy {
             settings: self.clone(),
@@ -87,7 +87,7 @@ impl Fold {
     /// The host's time for a batch with this number of nodes: ahead of the task, and while the device idles.
     fn construction(&self, nodes: u64) -> (Nanos, Nanos) {
         let all = self.construct_ns.saturating_mul(nodes);
-        let ahead = Nanos::rounded(all.0 as f64 * self.overlap).min(all);
+        let ahead = Nanos::round(all.0 as f64 * self.overlap).min(all);
         (ahead, all - ahead)
     }
 

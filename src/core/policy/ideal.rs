@@ -26,7 +26,7 @@ impl Settings for Ideal {
     }
 
     fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        at_least_1([("max_batch", self.max_batch)])?;
+        require_positive([("max_batch", self.max_batch)])?;
         Ok(Box::new(IdealPolicy {
             max_batch: self.max_batch as usize,
             line_of: HashMap::new(),
@@ -91,7 +91,7 @@ impl Policy for IdealPolicy {
             for step in steps.iter_mut() {
                 step.batch = size as u32;
             }
-            let task = Task::unpadded(worker, steps, &self.requests);
+            let task = Task::without_padding(worker, steps, &self.requests);
             let taken = Taken {
                 worker,
                 requests: &self.requests,

@@ -14,7 +14,7 @@
 //! | operator | one depth, kind, weights, shape, layout and input result |
 //! | kernel | the same; a product with a bias is two nodes |
 
-use super::operators::{Evaluation, ListLevel, by_depth};
+use super::operators::{Evaluation, ListLevel, depth_order};
 use super::prelude::*;
 use super::whole::{Taken, first_come, graph, one_by_one};
 use crate::core::task::ExtraTime;
@@ -86,9 +86,9 @@ impl Settings for Jit {
         };
         first_come(self.max_batch, graph, move |taken, graphs, dispatch| {
             let (evaluated, known) = if cache {
-                evaluation.recall(graphs.collect(), by_depth)
+                evaluation.recall(graphs.collect(), depth_order)
             } else {
-                (evaluation.evaluate(graphs, by_depth), false)
+                (evaluation.evaluate(graphs, depth_order), false)
             };
             let nodes = evaluated.operators;
             let slots = evaluated.launches;
@@ -183,7 +183,7 @@ fn submit_graphs(
         };
         let task = Task {
             extra,
-            ..Task::unpadded(taken.worker, &steps, &requests)
+            ..Task::without_padding(taken.worker, &steps, &requests)
         };
         dispatch.submit_because(&task, || Reason {
             what: format!(
@@ -244,9 +244,9 @@ mod tests {
         for shape in &shapes {
             batch.add(&unfolder.unfold(shape).unwrap(), &mut classes);
         }
-        let schedule = by_depth(&batch, &classes);
+        let schedule = depth_order(&batch, &classes);
         let mut slots = Vec::new();
-        for step in operators::steps_of(&schedule.launches, classes.keyed()) {
+        for step in operators::steps_of(&schedule.launches, classes.keyed_operators()) {
             for _ in 0..step.times {
                 slots.push((names[step.cell.index()].name.clone(), step.batch));
             }

@@ -157,15 +157,15 @@ impl DepthCounts {
     /// Counts a node at `length` depths from this one on.
     pub fn add(&mut self, depth: u32, length: u32) {
         self.begin(depth);
-        *self.at(depth + length) -= 1;
+        *self.get_mut(depth + length) -= 1;
     }
 
     /// Counts a node at this depth and at all later ones.
     pub fn begin(&mut self, depth: u32) {
-        *self.at(depth) += 1;
+        *self.get_mut(depth) += 1;
     }
 
-    fn at(&mut self, depth: u32) -> &mut i64 {
+    fn get_mut(&mut self, depth: u32) -> &mut i64 {
         let place = depth as usize;
         if self.change.len() <= place {
             self.change.resize(place + 1, 0);

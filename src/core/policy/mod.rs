@@ -39,7 +39,7 @@ mod prelude {
 
     pub use crate::base::units::{CellId, Nanos, RequestId, WorkerId};
     pub use crate::core::policy::registry::{Batches, PolicyKind, Settings, Setup};
-    pub use crate::core::policy::values::at_least_1;
+    pub use crate::core::policy::values::require_positive;
     pub use crate::core::policy::{Completed, Outcomes, Policy};
     pub use crate::core::task::{Dispatch, Reason, Step, Task};
     pub use crate::core::workload::cell_graph::CellGraph;

@@ -4,7 +4,7 @@
 
 use super::due_first::DueFirst;
 use super::prelude::*;
-use super::whole::by_rule;
+use super::whole::policy_from_rule;
 
 /// `kind = "nexus"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -28,20 +28,24 @@ impl Settings for Nexus {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         let queue = DueFirst::new("nexus", self.max_batch, self.margin, setup)?;
-        Ok(by_rule(queue, DueFirst::arrive, |queue, dispatch| {
-            let mut idle = dispatch.idle();
-            while let Some(worker) = idle.next(dispatch)
-                && let Some(window) = queue.drop_early(usize::MAX, dispatch)
-            {
-                queue.send(
-                    window,
-                    worker,
-                    dispatch,
-                    "the first window that ends in time",
-                );
-            }
-            None
-        }))
+        Ok(policy_from_rule(
+            queue,
+            DueFirst::arrive,
+            |queue, dispatch| {
+                let mut idle = dispatch.idle();
+                while let Some(worker) = idle.next(dispatch)
+                    && let Some(window) = queue.drop_early(usize::MAX, dispatch)
+                {
+                    queue.send(
+                        window,
+                        worker,
+                        dispatch,
+                        "the first window that ends in time",
+                    );
+                }
+                None
+            },
+        ))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {

@@ -76,7 +76,7 @@ impl Settings for Padded {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         setup.require_sequences("padded batching")?;
-        at_least_1([
+        require_positive([
             ("bucket_width", self.bucket_width),
             ("max_batch", self.max_batch),
         ])?;
@@ -284,7 +284,7 @@ impl PaddedPolicy {
 
     fn send_closed(&mut self, merged: usize, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
         self.pad(0);
-        let unfinished = dispatch.unfinished(worker);
+        let unfinished = dispatch.unfinished_tasks(worker);
         let size = self.batch.requests.len();
         dispatch.submit_because(&self.batch.task(worker), || Reason {
             what: "the requests that have waited longest".into(),
@@ -309,7 +309,7 @@ impl PaddedPolicy {
         let size = self.batch_of(covered);
         let left = self.draw(bucket, size);
         self.pad(bucket);
-        let unfinished = dispatch.unfinished(worker);
+        let unfinished = dispatch.unfinished_tasks(worker);
         dispatch.submit_because(&self.batch.task(worker), || {
             let ready = self.why_ready(worker, unfinished);
             self.reason(bucket, covered, size, left, ready)

@@ -27,7 +27,7 @@ impl Settings for Static {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        at_least_1([("max_batch", self.max_batch)])?;
+        require_positive([("max_batch", self.max_batch)])?;
         let memory = KvMemory::new("static", setup, 1, Some(self.max_length))?;
         let fits = memory.capacity / self.max_length;
         let batches = (0..setup.workers).map(|_| StaticBatch::default()).collect();
@@ -88,7 +88,7 @@ impl StaticBatch {
         prompts.sum()
     }
 
-    fn unfinished(&self) -> u64 {
+    fn unfinished_count(&self) -> u64 {
         let unfinished = self.members.iter().filter(|member| !member.ended);
         unfinished.count() as u64
     }
@@ -112,7 +112,7 @@ impl Policy for StaticPolicy {
             {
                 member.ended = true;
                 member.rejected = true;
-                outcomes.reject_because(member.request, self.memory.outgrown());
+                outcomes.reject_because(member.request, self.memory.rejection_reason());
             }
         }
         if batch.members.iter().all(|member| member.ended) {
@@ -143,7 +143,7 @@ impl Policy for StaticPolicy {
             let (fed, useful) = if begins {
                 (size.saturating_mul(length), batch.prompt_tokens())
             } else {
-                (size, batch.unfinished())
+                (size, batch.unfinished_count())
             };
             let steps = [Step {
                 cell: CellId(0),

@@ -83,7 +83,7 @@ impl KvMemory {
         block: u32,
         reserve: Option<u32>,
     ) -> Result<KvMemory, String> {
-        at_least_1([("block", block), ("max_length", reserve.unwrap_or(1))])?;
+        require_positive([("block", block), ("max_length", reserve.unwrap_or(1))])?;
         let tokens = setup.costs.and_then(|costs| costs.kv_tokens()).ok_or_else(|| {
             format!(
                 "{who} must know how many tokens' keys and values a worker holds; give device.kv_tokens, or the data sheet of a \
@@ -137,7 +137,7 @@ impl KvMemory {
     }
 
     /// Why a sequence is rejected that has outgrown its memory.
-    pub fn outgrown(&self) -> String {
+    pub fn rejection_reason(&self) -> String {
         format!(
             "its prompt and output exceed {} tokens, the most that a sequence has",
             self.longest()
@@ -169,7 +169,7 @@ impl<P: Fn(&mut IterationPlan<'_, '_>)> Continuous<P> {
         memory: Result<KvMemory, String>,
         plan: P,
     ) -> Result<Self, String> {
-        at_least_1([("max_batch", max_batch)])?;
+        require_positive([("max_batch", max_batch)])?;
         share("watermark", watermark)?;
         let memory = memory?;
         let watermark = (watermark * f64::from(memory.capacity)) as u32;
@@ -431,7 +431,7 @@ impl IterationPlan<'_, '_> {
             }
         };
         if alone {
-            let reason = running.memory.outgrown();
+            let reason = running.memory.rejection_reason();
             return self.dispatch.reject_because(prompt.request, reason);
         }
         self.dispatch.preempt(prompt.request);
@@ -450,7 +450,7 @@ impl IterationPlan<'_, '_> {
             running.memory.full.pop();
             if running.decoding.contains_key(&request) {
                 running.release(request);
-                let reason = running.memory.outgrown();
+                let reason = running.memory.rejection_reason();
                 self.dispatch.reject_because(request, reason);
             }
         }

@@ -6,7 +6,7 @@
 
 use super::due_first::DueFirst;
 use super::prelude::*;
-use super::whole::by_rule;
+use super::whole::policy_from_rule;
 
 /// `kind = "symphony"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -34,26 +34,30 @@ impl Settings for Symphony {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         let queue = DueFirst::new("symphony", self.max_batch, self.margin, setup)?;
-        at_least_1([("target_batch", self.target_batch)])?;
+        require_positive([("target_batch", self.target_batch)])?;
         let target_batch = self.target_batch as usize;
-        Ok(by_rule(queue, DueFirst::arrive, move |queue, dispatch| {
-            queue.reject_late(dispatch);
-            let now = dispatch.now();
-            let mut idle = dispatch.idle();
-            while let Some(worker) = idle.next(dispatch)
-                && let Some(window) = queue.drop_early(target_batch, dispatch)
-            {
-                // The window is in time, but the search may find less: in odd cost tables a smaller batch takes longer.
-                let size = queue.largest_in_time(now).max(window.len());
-                let opens = queue.grows_until(size);
-                if now < opens {
-                    return Some(opens);
-                }
-                queue.send(0..size, worker, dispatch, "one more would be too late");
+        Ok(policy_from_rule(
+            queue,
+            DueFirst::arrive,
+            move |queue, dispatch| {
                 queue.reject_late(dispatch);
-            }
-            queue.next_late()
-        }))
+                let now = dispatch.now();
+                let mut idle = dispatch.idle();
+                while let Some(worker) = idle.next(dispatch)
+                    && let Some(window) = queue.drop_early(target_batch, dispatch)
+                {
+                    // The window is in time, but the search may find less: in odd cost tables a smaller batch takes longer.
+                    let size = queue.largest_in_time(now).max(window.len());
+                    let opens = queue.grows_until(size);
+                    if now < opens {
+                        return Some(opens);
+                    }
+                    queue.send(0..size, worker, dispatch, "one more would be too late");
+                    queue.reject_late(dispatch);
+                }
+                queue.next_late()
+            },
+        ))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {

@@ -126,7 +126,7 @@ impl Settings for Triton {
 impl Triton {
     /// Checks the settings like `ValidateModelConfig` in `model_config_utils.cc`, and returns the empty queues.
     pub fn check(&self) -> Result<Vec<Level>, String> {
-        at_least_1([
+        require_positive([
             ("max_batch", self.max_batch),
             ("instances", self.instances.into()),
         ])?;

@@ -22,7 +22,7 @@ impl Settings for Unbatched {
         first_come(1, graph, |taken, graphs, dispatch| {
             for graph in graphs {
                 let steps = one_by_one(&graph, 1);
-                let task = Task::unpadded(taken.worker, &steps, taken.requests);
+                let task = Task::without_padding(taken.worker, &steps, taken.requests);
                 dispatch.submit_because(&task, || taken.reason());
             }
         })

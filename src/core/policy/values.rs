@@ -11,7 +11,7 @@ use crate::base::units::Nanos;
 use crate::core::workload::model::CellType;
 
 /// Refuses 0 for the keys: `at_least_1([("max_batch", self.max_batch)])?`.
-pub fn at_least_1<const N: usize>(keys: [(&str, u32); N]) -> Result<(), String> {
+pub fn require_positive<const N: usize>(keys: [(&str, u32); N]) -> Result<(), String> {
     match keys.iter().find(|(_, value)| *value == 0) {
         None => Ok(()),
         Some((key, _)) => Err(format!("{key}: 0 is too small; at least 1")),

@@ -32,7 +32,7 @@ impl Settings for Vllm {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        at_least_1([("max_batched_tokens", self.max_batched_tokens)])?;
+        require_positive([("max_batched_tokens", self.max_batched_tokens)])?;
         let memory = KvMemory::new("vllm", setup, self.block, None);
         let most = u64::from(self.max_batched_tokens);
         let policy = Continuous::new(

@@ -11,7 +11,7 @@ use crate::core::workload::cell_graph::CellRun;
 
 /// A policy that is a rule on a queue. The rule sends and drops at each instant, and returns the instant at which it
 /// has to be asked again even without events.
-pub fn by_rule<Q: 'static>(
+pub fn policy_from_rule<Q: 'static>(
     queue: Q,
     arrive: impl FnMut(&mut Q, &Request<'_>) + 'static,
     rule: impl FnMut(&mut Q, &mut Dispatch<'_>) -> Option<Nanos> + 'static,
@@ -116,8 +116,8 @@ pub fn first_come<K: 'static>(
     keep: fn(&Request<'_>) -> K,
     mut submit: impl FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>) + 'static,
 ) -> Result<Box<dyn Policy>, String> {
-    at_least_1([("max_batch", max_batch)])?;
-    Ok(by_rule(
+    require_positive([("max_batch", max_batch)])?;
+    Ok(policy_from_rule(
         FirstCome::new(max_batch),
         move |queue: &mut FirstCome<K>, request: &Request<'_>| {
             queue.arrive(request.id, keep(request));
@@ -257,7 +257,7 @@ impl PaddedBatch {
                 batch: step.batch + more,
                 ..*step
             };
-            self.padded.extend(grown.padded(costs.batches(step.cell)));
+            self.padded.extend(grown.pad(costs.batches(step.cell)));
         }
         let batch = self.requests.len() as u32 + more;
         let task = Task {

@@ -71,7 +71,7 @@ impl FullRecord {
     }
 
     /// The requests that arrived, in the order of arrival.
-    pub fn in_order(&self) -> Vec<u32> {
+    pub fn arrival_order(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.arrival.len() as u32)
             .filter(|&request| self.arrival[request as usize] != Nanos::MAX)
             .collect();

@@ -80,10 +80,10 @@ impl<T: Timing> Backend for Sim<T> {
         let start = self
             .timing
             .start(task, self.now, *free <= self.now)
-            .at(*free);
+            .instant(*free);
         let last = &mut self.last[task.worker.index()];
         let time = self.timing.duration(task, *last);
-        let finish = start.saturating_add(self.timing.disturbed(time, start));
+        let finish = start.saturating_add(self.timing.disturb(time, start));
         *last = task.steps.last().map(|step| step.cell);
         *free = finish;
         self.running.push(Reverse((
@@ -223,7 +223,7 @@ impl SharedWorker {
     fn wait_for(&mut self, stream: usize) {
         let SharedStream { tasks, free, .. } = &mut self.streams[stream];
         if let Some(first) = tasks.front_mut() {
-            first.began = first.start.at(*free);
+            first.began = first.start.instant(*free);
             self.waiting.push(Reverse((first.began, stream)));
         }
     }
@@ -306,7 +306,7 @@ impl<T: Timing> Backend for SharedSim<T> {
         let SharedStream { tasks, last, free } = &mut worker.streams[stream];
         let start = self.timing.start(task, self.now, tasks.is_empty());
         let alone = self.timing.duration(task, *last);
-        let alone = self.timing.disturbed(alone, start.at(*free));
+        let alone = self.timing.disturb(alone, start.instant(*free));
         let demand = self.timing.demand(task).min(Share::WHOLE);
         let completion_delay = self.timing.completion_delay();
         *last = task.steps.last().map(|step| step.cell);

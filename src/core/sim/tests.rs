@@ -174,7 +174,7 @@ fn three_tasks_and_one_after_them_by_hand() {
 #[test]
 fn speeds_are_rounded_down_and_finishes_up() {
     // At two thirds of full speed, 30 ns of work take 45, minus 2^-32 of a nanosecond's work.
-    let demand = Share::of(3, 4);
+    let demand = Share::from_ratio(3, 4);
     assert_eq!(
         spans(&[Job::new(0, 0, 30, demand), Job::new(0, 1, 30, demand)]),
         [(0, 46); 2]

@@ -135,9 +135,11 @@ impl<'a> Fastest<'a> {
                 let alone = device.best(cell, input, largest[cell.index()]);
                 let share_ns = match device.least_demand(cell) {
                     Some(least) => alone.share_ns * least.max(1.0 / f64::from(*streams)),
-                    None => {
-                        beside_others(&alone, device.preferred(cell, input).unwrap_or(1), *streams)
-                    }
+                    None => shared_worker_time(
+                        &alone,
+                        device.preferred_batch(cell, input).unwrap_or(1),
+                        *streams,
+                    ),
                 };
                 Best { share_ns, ..alone }
             });
@@ -192,7 +194,7 @@ impl<'a> Fastest<'a> {
 /// The least worker time of one member of a batch, on a worker with several streams. A batch of b members occupies its
 /// time multiplied by the fraction of the device that it can use: b over the preferred batch, at most 1, and at least 1
 /// over the number of streams.
-fn beside_others(alone: &Best, preferred: u32, streams: u16) -> f64 {
+fn shared_worker_time(alone: &Best, preferred: u32, streams: u16) -> f64 {
     let below = alone.time.0 as f64 / f64::from(preferred);
     below
         .min(alone.share_ns)
@@ -343,9 +345,9 @@ mod tests {
             share_ns: 25.0,
         };
         assert_eq!(
-            [1, 2, 4].map(|streams| beside_others(&alone, 8, streams)),
+            [1, 2, 4].map(|streams| shared_worker_time(&alone, 8, streams)),
             [25.0, 12.5, 12.5]
         );
-        assert_eq!(beside_others(&alone, 1, 4), 25.0);
+        assert_eq!(shared_worker_time(&alone, 1, 4), 25.0);
     }
 }

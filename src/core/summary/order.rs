@@ -37,7 +37,7 @@ impl<'a> OrderedRecord<'a> {
     pub fn new(record: &'a FullRecord) -> Self {
         OrderedRecord {
             record,
-            order: record.in_order(),
+            order: record.arrival_order(),
             departures: record.departures(),
         }
     }

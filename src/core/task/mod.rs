@@ -73,7 +73,7 @@ impl<'a> Task<'a> {
     }
 
     /// A task of whole requests in which every executed cell is useful.
-    pub fn unpadded(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId]) -> Self {
+    pub fn without_padding(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId]) -> Self {
         Task::whole_requests(worker, steps, requests, steps.iter().map(Step::cells).sum())
     }
 }
@@ -128,7 +128,7 @@ pub enum MemberList {
 
 impl MemberList {
     /// The members of a task. Their list takes the memory of `spare` if it is of the same kind.
-    pub(crate) fn of(task: &Task<'_>, spare: Option<MemberList>) -> MemberList {
+    pub(crate) fn from_task(task: &Task<'_>, spare: Option<MemberList>) -> MemberList {
         match (task.members, spare) {
             (Members::Requests, Some(MemberList::Requests(mut requests))) => {
                 requests.clear();
@@ -243,7 +243,7 @@ pub struct Step {
 impl Step {
     /// The step at the batch sizes of a device: full batches of the largest size, then the rest, padded to the next
     /// size. `sizes` are ascending, and empty if the device runs any size.
-    pub fn padded(self, sizes: &[u32]) -> impl Iterator<Item = Step> {
+    pub fn pad(self, sizes: &[u32]) -> impl Iterator<Item = Step> {
         let mut full = None;
         let mut batch = self.batch;
         if let Some(&largest) = sizes.last() {
@@ -363,12 +363,12 @@ impl<'a> Dispatch<'a> {
     }
 
     pub fn is_idle(&self, worker: WorkerId) -> bool {
-        self.tasks.unfinished(worker) == 0
+        self.tasks.unfinished_tasks(worker) == 0
     }
 
     /// The number of a worker's unfinished tasks.
-    pub fn unfinished(&self, worker: WorkerId) -> usize {
-        self.tasks.unfinished(worker)
+    pub fn unfinished_tasks(&self, worker: WorkerId) -> usize {
+        self.tasks.unfinished_tasks(worker)
     }
 
     /// Submits a task to its worker's stream; its steps are padded to the device's batch sizes.
@@ -396,7 +396,7 @@ impl<'a> Dispatch<'a> {
     fn pad(&self, steps: &[Step]) -> Vec<Step> {
         let mut padded = Vec::new();
         for step in steps {
-            padded.extend(step.padded(self.sink.batches(step.cell)));
+            padded.extend(step.pad(self.sink.batches(step.cell)));
         }
         padded
     }
@@ -488,7 +488,7 @@ impl TaskBook {
         }
     }
 
-    pub(crate) fn unfinished(&self, worker: WorkerId) -> usize {
+    pub(crate) fn unfinished_tasks(&self, worker: WorkerId) -> usize {
         self.unfinished[worker.index()]
     }
 
@@ -496,16 +496,16 @@ impl TaskBook {
         self.by_unfinished[0].first_from(0).is_some()
     }
 
-    pub(crate) fn submitted(&self) -> u64 {
+    pub(crate) fn submitted_tasks(&self) -> u64 {
         self.first + self.open.len() as u64
     }
 
     fn open(&mut self, now: Nanos, task: &Task<'_>) -> TaskId {
-        let id = TaskId(self.submitted());
+        let id = TaskId(self.submitted_tasks());
         let (mut requests, mut steps) = self.spare.pop().unwrap_or_default();
         requests.extend_from_slice(task.requests);
         steps.extend_from_slice(task.steps);
-        self.set_unfinished(task.worker, self.unfinished(task.worker) + 1);
+        self.set_unfinished(task.worker, self.unfinished_tasks(task.worker) + 1);
         self.open.push_back(Some(OpenTask {
             worker: task.worker,
             stream: task.stream,
@@ -528,7 +528,7 @@ impl TaskBook {
             self.open.pop_front();
             self.first += 1;
         }
-        self.set_unfinished(done.worker, self.unfinished(done.worker) - 1);
+        self.set_unfinished(done.worker, self.unfinished_tasks(done.worker) - 1);
         done
     }
 

@@ -51,6 +51,6 @@ fn padded(batch: u32, sizes: &[u32]) -> Vec<(u32, u32)> {
         times: 3,
         input: 0,
     };
-    let steps = step.padded(sizes);
+    let steps = step.pad(sizes);
     steps.map(|step| (step.batch, step.times)).collect()
 }

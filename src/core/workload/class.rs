@@ -41,7 +41,7 @@ impl Classes {
     }
 
     /// Finds each request's class by its name. If none are known, each name is a class.
-    pub fn by_name(names: &[Arc<str>], known: Vec<Class>) -> Result<Classes, String> {
+    pub fn from_names(names: &[Arc<str>], known: Vec<Class>) -> Result<Classes, String> {
         let mut classes = Classes {
             all: known,
             of: Vec::with_capacity(names.len()),
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn names_are_found_or_become_classes() {
         let names: Vec<Arc<str>> = ["b", "a", "b"].map(Arc::from).into();
-        let classes = Classes::by_name(&names, Vec::new()).unwrap();
+        let classes = Classes::from_names(&names, Vec::new()).unwrap();
         assert_eq!((classes.of, classes.all.len()), (vec![0, 1, 0], 2));
         let gold = Class {
             priority: 1,
@@ -82,10 +82,12 @@ mod tests {
         };
         let known = vec![gold.clone(), Class::new("b".into())];
         assert_eq!(
-            Classes::by_name(&names, known).unwrap().class(RequestId(1)),
+            Classes::from_names(&names, known)
+                .unwrap()
+                .class(RequestId(1)),
             &gold
         );
-        let error = Classes::by_name(&names, vec![gold]).unwrap_err();
+        let error = Classes::from_names(&names, vec![gold]).unwrap_err();
         assert_eq!(
             error,
             "request 0: class \"b\" is not in the scenario; its [[class]] tables are a"

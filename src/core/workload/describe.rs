@@ -55,7 +55,7 @@ pub struct Bin {
 impl Description {
     /// Describes a trace. By default the window of the peak is a second; in a span below ten seconds it is the longest
     /// of 100 ms, 10 ms … that fits ten times.
-    pub fn of(trace: &Trace, window: Option<Nanos>) -> Description {
+    pub fn from_trace(trace: &Trace, window: Option<Nanos>) -> Description {
         let span = match &trace.arrivals[..] {
             [first, .., last] => *last - *first,
             _ => Nanos::ZERO,
@@ -184,12 +184,14 @@ fn length_statistics(shapes: &[Shape]) -> Vec<Lengths> {
     ];
     figures
         .into_iter()
-        .filter_map(|(what, figure)| Lengths::of(what, shapes.iter().filter_map(figure).collect()))
+        .filter_map(|(what, figure)| {
+            Lengths::from_values(what, shapes.iter().filter_map(figure).collect())
+        })
         .collect()
 }
 
 impl Lengths {
-    fn of(what: &'static str, mut values: Vec<u32>) -> Option<Lengths> {
+    fn from_values(what: &'static str, mut values: Vec<u32>) -> Option<Lengths> {
         let (mean, sd) = mean_and_sd(values.iter().map(|value| f64::from(*value)))?;
         values.sort_unstable();
         let quantile = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
@@ -282,7 +284,8 @@ mod tests {
     fn even_arrivals_have_no_variation() {
         let arrivals: Vec<u64> = (0..101).map(|i| i * 1_000_000_000).collect();
         let shapes = vec!["chain:4"; 101];
-        let about = Description::of(&trace(&arrivals, &shapes), Some(Nanos(10_000_000_000)));
+        let about =
+            Description::from_trace(&trace(&arrivals, &shapes), Some(Nanos(10_000_000_000)));
         assert_eq!((about.rate_rps, about.gap_cv), (Some(1.0), Some(0.0)));
         let peak = about.peak.unwrap();
         assert_eq!(
@@ -293,19 +296,21 @@ mod tests {
 
     #[test]
     fn the_peak_is_found_between_the_seconds() {
-        let about = Description::of(
+        let about = Description::from_trace(
             &trace(&[0, 1_900, 2_100, 10_000], &["fixed"; 4]),
             Some(Nanos(1_000)),
         );
         assert_eq!(about.peak.unwrap().rate_rps, 2e6);
-        let unasked = Description::of(&trace(&[0, 1_900, 2_100, 10_000], &["fixed"; 4]), None);
+        let unasked =
+            Description::from_trace(&trace(&[0, 1_900, 2_100, 10_000], &["fixed"; 4]), None);
         assert_eq!(unasked.peak.unwrap().window_s, 1e-6);
     }
 
     #[test]
     fn requests_at_one_instant_have_no_rate() {
         for arrivals in [&[5][..], &[5, 5, 5]] {
-            let about = Description::of(&trace(arrivals, &["fixed"; 3][..arrivals.len()]), None);
+            let about =
+                Description::from_trace(&trace(arrivals, &["fixed"; 3][..arrivals.len()]), None);
             assert_eq!(
                 (about.rate_rps, about.gap_cv, about.peak),
                 (None, None, None)
@@ -315,7 +320,7 @@ mod tests {
 
     #[test]
     fn lengths_are_told_apart_by_kind() {
-        let about = Description::of(
+        let about = Description::from_trace(
             &trace(
                 &[0, 1, 2, 3],
                 &["seq2seq:2>4", "seq2seq:4>8", "tree:3 3 0", "seq2seq:4>9"],
@@ -354,7 +359,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_the_nearest_rank() {
-        let hundred = Lengths::of("n", (1..=100).rev().collect()).unwrap();
+        let hundred = Lengths::from_values("n", (1..=100).rev().collect()).unwrap();
         assert_eq!(
             (hundred.p50, hundred.p90, hundred.p99, hundred.max),
             (50, 90, 99, 100)
@@ -443,7 +448,7 @@ mod tests {
             shapes: Arc::new([]),
             classes: None,
         };
-        let about = Description::of(&empty, None);
+        let about = Description::from_trace(&empty, None);
         assert_eq!(
             (about.requests, about.rate_rps, about.histogram.len()),
             (0, None, 0)

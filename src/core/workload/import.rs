@@ -105,7 +105,7 @@ static TIMED: [TimedFormat; 4] = [
 
 impl ImportFormat {
     /// The format with times whose columns the first line names.
-    pub fn of_header(first_line: &str) -> Result<ImportFormat> {
+    pub fn from_header(first_line: &str) -> Result<ImportFormat> {
         let names: Vec<String> = match serde_json::from_str::<Map<String, Value>>(first_line) {
             Ok(object) => object.keys().map(|name| normalize(name)).collect(),
             Err(_) => first_line.split(',').map(normalize).collect(),
@@ -121,17 +121,17 @@ impl ImportFormat {
         })
     }
 
-    fn timed(self) -> Option<&'static TimedFormat> {
+    fn timed_format(self) -> Option<&'static TimedFormat> {
         TIMED.iter().find(|(format, ..)| *format == self)
     }
 
     pub fn is_timed(self) -> bool {
-        self.timed().is_some()
+        self.timed_format().is_some()
     }
 
     /// Reads requests. Without a `kind`, two lengths make a seq2seq shape, one makes a chain, and a parse a tree.
     pub fn read(self, text: &str, kind: Option<ImportedShape>) -> Result<ImportedRequests> {
-        let imported = match (self, self.timed()) {
+        let imported = match (self, self.timed_format()) {
             (_, Some(timed)) => read_timed(text, timed, kind)?,
             (ImportFormat::Treebank, _) => read_trees(text, treebanks::brackets, kind)?,
             (ImportFormat::Conllu, _) => read_trees(text, treebanks::conllu, kind)?,
@@ -464,7 +464,7 @@ mod tests {
     #[test]
     fn azure_traces_have_dates() {
         let imported = read(
-            ImportFormat::of_header(AZURE.lines().next().unwrap()).unwrap(),
+            ImportFormat::from_header(AZURE.lines().next().unwrap()).unwrap(),
             AZURE,
             None,
         )
@@ -488,7 +488,7 @@ mod tests {
         let text = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
             5,ChatGPT,472,18,490,Conversation log\n45.5,GPT-4,1087,230,1317,API log\n118,ChatGPT,417,0,417,Conversation log\n";
         assert_eq!(
-            ImportFormat::of_header(text.lines().next().unwrap()).unwrap(),
+            ImportFormat::from_header(text.lines().next().unwrap()).unwrap(),
             ImportFormat::BurstGpt
         );
         let imported = read(ImportFormat::BurstGpt, text, None).unwrap();
@@ -665,7 +665,7 @@ mod tests {
             assert_eq!(read(format, text, kind).unwrap_err().to_string(), message);
         }
         assert!(
-            ImportFormat::of_header("some words")
+            ImportFormat::from_header("some words")
                 .unwrap_err()
                 .to_string()
                 .contains("--format")

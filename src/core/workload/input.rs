@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 /// Puts the place of a problem before it.
-pub fn at<P: Display>(place: impl Display) -> impl FnOnce(P) -> String {
+pub fn locate<P: Display>(place: impl Display) -> impl FnOnce(P) -> String {
     move |problem| format!("{place}: {problem}")
 }
 

@@ -332,12 +332,12 @@ impl<'a> Unfolder<'a> {
             {
                 graph
                     .unfold(shape)
-                    .unwrap_or_else(|| Err(not_taken(model, shape)))
+                    .unwrap_or_else(|| Err(refusal(model, shape)))
             }
             (Model::Graph(graph), _) => self.once(shape, || {
                 graph
                     .unfold(shape)
-                    .unwrap_or_else(|| Err(not_taken(model, shape)))
+                    .unwrap_or_else(|| Err(refusal(model, shape)))
             }),
             // The graph does not reveal the output's length.
             (Model::Llm(_), Shape::Llm { prompt, .. }) => Ok(CellGraph::chains([CellRun {
@@ -348,9 +348,9 @@ impl<'a> Unfolder<'a> {
             (Model::Network(network), _) => self.once(shape, || {
                 network
                     .unfold(shape)
-                    .unwrap_or_else(|| Err(not_taken(model, shape)))
+                    .unwrap_or_else(|| Err(refusal(model, shape)))
             }),
-            _ => Err(not_taken(model, shape)),
+            _ => Err(refusal(model, shape)),
         }
     }
 
@@ -380,7 +380,7 @@ impl<'a> Unfolder<'a> {
     }
 }
 
-fn not_taken(model: &Model, shape: &Shape) -> String {
+fn refusal(model: &Model, shape: &Shape) -> String {
     format!(
         "the model {} takes no {} shapes; it takes: {}",
         model.name(),

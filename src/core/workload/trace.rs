@@ -12,7 +12,7 @@ use super::class::{Class, Classes};
 use super::model::{Model, Unfolder};
 use super::shape::{MAX_LENGTH, Shape, Tree};
 use crate::base::error::{Context, Error, Result};
-use crate::base::files::{unpacked, write_typed};
+use crate::base::files::{unpack, write_typed};
 use crate::base::shipped;
 use crate::base::units::{Nanos, Rate, RequestId};
 use crate::core::workload::arrivals::LAST_ARRIVAL;
@@ -39,7 +39,7 @@ impl Trace {
     /// 0, 1, 2 and so on, and arrivals do not descend. Equal trees become one, so that they share their cell graph.
     pub fn read(path: &Path) -> Result<Trace> {
         let file = shipped::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
-        Trace::read_from(unpacked(file)).within(path.display())
+        Trace::read_from(unpack(file)).within(path.display())
     }
 
     /// Reads a trace as [`Trace::read`] does; messages begin with the line.
@@ -131,7 +131,7 @@ impl Trace {
     }
 
     /// The trace with arrival times multiplied by a factor; one above 1 lowers the load.
-    pub fn scaled(&self, factor: f64) -> Result<Trace> {
+    pub fn scale_times(&self, factor: f64) -> Result<Trace> {
         if !(factor > 0.0 && factor.is_finite()) {
             return Err(Error::input(format!(
                 "{factor} is not a time scale; it is a number above 0"
@@ -153,7 +153,7 @@ impl Trace {
         let arrivals = self
             .arrivals
             .iter()
-            .map(|at| Nanos::rounded(at.0 as f64 * factor))
+            .map(|at| Nanos::round(at.0 as f64 * factor))
             .collect();
         Ok(Trace {
             arrivals,
@@ -164,7 +164,7 @@ impl Trace {
     /// The trace with times scaled so that the mean of the gaps is that of the rate, which is (n − 1) / (last − first).
     /// The time from the first request to the last becomes a whole number of nanoseconds. Each arrival is then scaled
     /// exactly and rounded half up.
-    pub fn at_rate(&self, rate: Rate) -> Result<Trace> {
+    pub fn scale_to_rate(&self, rate: Rate) -> Result<Trace> {
         let (Some(first), Some(last)) = (self.arrivals.first(), self.arrivals.last()) else {
             return Ok(self.clone());
         };
@@ -544,12 +544,12 @@ mod tests {
     fn scaling_multiplies_the_times() {
         let trace = read("0,3,fixed\n1,10,fixed\n").unwrap();
         assert_eq!(
-            trace.scaled(0.5).unwrap().arrivals[..],
+            trace.scale_times(0.5).unwrap().arrivals[..],
             [Nanos(2), Nanos(5)]
         );
-        assert_eq!(trace.scaled(1.0).unwrap(), trace);
+        assert_eq!(trace.scale_times(1.0).unwrap(), trace);
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
-            assert!(trace.scaled(bad).is_err(), "{bad}");
+            assert!(trace.scale_times(bad).is_err(), "{bad}");
         }
     }
 }

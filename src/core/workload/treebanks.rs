@@ -1,6 +1,6 @@
 //! Reads files of trees, in the notations of published treebanks. Words, labels and relations are ignored.
 
-use super::input::at;
+use super::input::locate;
 use super::shape::Tree;
 
 /// A function that reads the trees of a text: [`parents`], [`brackets`] or [`conllu`].
@@ -46,7 +46,7 @@ pub fn parents(text: &str) -> Result<Vec<TreeAtLine>, String> {
         .zip(text.lines())
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(number, line)| {
-            let tree = tree_line(line).map_err(at(format_args!("line {number}")))?;
+            let tree = tree_line(line).map_err(locate(format_args!("line {number}")))?;
             Ok(TreeAtLine { line: number, tree })
         })
         .collect()
@@ -104,7 +104,7 @@ pub fn brackets(text: &str) -> Result<Vec<TreeAtLine>, String> {
                 ")" => reader.close(),
                 word => reader.word(word),
             };
-            taken.map_err(at(format_args!("line {number}")))?;
+            taken.map_err(locate(format_args!("line {number}")))?;
         }
     }
     match reader.open.first() {
@@ -193,7 +193,8 @@ pub fn conllu(text: &str) -> Result<Vec<TreeAtLine>, String> {
         if line.trim().is_empty() {
             let line = first.take().unwrap_or(number);
             if !heads.is_empty() {
-                let tree = Tree::from_parents(&heads).map_err(at(format_args!("line {line}")))?;
+                let tree =
+                    Tree::from_parents(&heads).map_err(locate(format_args!("line {line}")))?;
                 trees.push(TreeAtLine { line, tree });
                 heads.clear();
             }
@@ -201,7 +202,9 @@ pub fn conllu(text: &str) -> Result<Vec<TreeAtLine>, String> {
         }
         first.get_or_insert(number);
         if !line.starts_with('#') {
-            heads.extend(head(line, heads.len() + 1).map_err(at(format_args!("line {number}")))?);
+            heads.extend(
+                head(line, heads.len() + 1).map_err(locate(format_args!("line {number}")))?,
+            );
         }
     }
     Ok(trees)

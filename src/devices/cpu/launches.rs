@@ -356,14 +356,14 @@ impl<'a> OperatorLauncher<'a> {
         match self.memory.inputs[begin as usize..end as usize].get(copy as usize) {
             None => ZEROS,
             Some(input) => self
-                .made(*input, part)
+                .find_part(*input, part)
                 .expect("an operator runs before one whose output it takes"),
         }
     }
 
     /// The place of a part of the state that a node has made; zeros if its cell has no such part. `None` if the part is
     /// missing.
-    fn made(&self, node: u32, part: usize) -> Option<usize> {
+    fn find_part(&self, node: u32, part: usize) -> Option<usize> {
         let node = &self.memory.nodes[node as usize];
         let program = &self.programs[node.cell.index()];
         let Some(place) = program.state[part] else {
@@ -399,7 +399,7 @@ impl<'a> OperatorLauncher<'a> {
         let width = self.network.state();
         let mut state = Vec::with_capacity(width);
         for part in 0..width.div_ceil(self.operators.hidden) {
-            let from = self.made(node, part)?;
+            let from = self.find_part(node, part)?;
             state.extend_from_slice(
                 &self.memory.numbers[from..][..if part < 2 { self.operators.hidden } else { 1 }],
             );

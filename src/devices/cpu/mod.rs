@@ -126,7 +126,7 @@ impl Cpu {
                     worker.serve(&jobs, &reporter);
                 });
             cpu.threads.push(thread.map_err(|cause| {
-                Error::failed(format!("worker {id} can't be started: {cause}"))
+                Error::failure(format!("worker {id} can't be started: {cause}"))
             })?);
             cpu.jobs.push(sender);
         }
@@ -143,14 +143,14 @@ impl Cpu {
     }
 
     /// An instant on the backend's clock.
-    fn on_clock(&self, instant: Instant) -> Nanos {
+    fn clock_instant(&self, instant: Instant) -> Nanos {
         Nanos(instant.saturating_duration_since(self.epoch).as_nanos() as u64)
     }
 
     /// Notes a completed task.
     fn note(&mut self, report: TaskReport) {
-        let start = self.on_clock(report.start);
-        let finish = self.on_clock(report.finish);
+        let start = self.clock_instant(report.start);
+        let finish = self.clock_instant(report.finish);
         self.due.push(Reverse((finish, report.task, start)));
         self.launched += report.launched;
         self.spare.push(report.members);
@@ -191,7 +191,7 @@ impl Cpu {
 
 impl Backend for Cpu {
     fn now(&self) -> Nanos {
-        self.on_clock(clock::now())
+        self.clock_instant(clock::now())
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
@@ -240,7 +240,7 @@ impl Backend for Cpu {
         self.digest(request).map(Answer::Digest)
     }
 
-    fn launched(&self) -> Option<Launched> {
+    fn launches(&self) -> Option<Launched> {
         Some(self.launched)
     }
 }

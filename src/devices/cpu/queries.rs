@@ -103,7 +103,7 @@ impl CpuQueries {
         };
         for (place, member) in self.members.iter().enumerate() {
             if let Some(at) = member {
-                table.put(*at, cell, self.passed.of(place), &[]);
+                table.put(*at, cell, self.passed.values(place), &[]);
             }
         }
     }

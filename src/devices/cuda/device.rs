@@ -113,7 +113,7 @@ pub struct DeviceFault {
 
 impl DeviceFault {
     /// The fault of a GPU that stays usable.
-    pub fn survived(reason: String) -> DeviceFault {
+    pub fn survivable(reason: String) -> DeviceFault {
         DeviceFault {
             reason,
             lost: false,
@@ -150,7 +150,7 @@ pub trait Device {
 
     /// The present count of a stream's signal: one read of the host's memory. Work that was queued before that signal
     /// is done, and its results on the host can be read.
-    fn signalled(&self, stream: DeviceStream) -> u64;
+    fn signal_count(&self, stream: DeviceStream) -> u64;
 
     /// Queues an event after the stream's present work.
     fn record(&mut self, stream: DeviceStream) -> Result<Event, DeviceFault>;
@@ -175,7 +175,7 @@ pub trait Device {
     ) -> Result<(), DeviceFault>;
 
     /// A state that was copied to the host.
-    fn fetched(&self, place: HostPlace) -> &[f32];
+    fn fetched_state(&self, place: HostPlace) -> &[f32];
 
     fn word(&self, place: u32) -> u32;
 

@@ -86,7 +86,7 @@ impl<'d, D: Device> Launcher<'d, D> {
         });
         let cells = cell_traits(&network);
         let (kept, needs) = KeptOutputs::new(&options.keep, &requests.graphs, &network, &cells)?;
-        let rooms = device.begin(workers, &needs).map_err(Error::failed)?;
+        let rooms = device.begin(workers, &needs).map_err(Error::failure)?;
         let mut graphs = requests.graphs.iter();
         let any_branches = graphs.any(|graph| matches!(graph, CellGraph::Graph(_)));
         let pools = Pools::new(rooms, if any_branches { GRAPH_PAGE } else { 1 });
@@ -129,7 +129,7 @@ impl<'d, D: Device> Launcher<'d, D> {
                     let shape = self.usual_shape(stream, cell, rows, options.several_launches);
                     self.plans
                         .prepare_ahead(shape, self.device)
-                        .map_err(Error::failed)?;
+                        .map_err(Error::failure)?;
                 }
             }
         }
@@ -156,7 +156,7 @@ impl<'d, D: Device> Launcher<'d, D> {
         };
         if traits.counts_inputs {
             // Nearly all nodes of binary trees have two children.
-            shape.inputs = plans::rounded(2 * rows, rows);
+            shape.inputs = plans::round_inputs(2 * rows, rows);
         }
         if traits.is_sized {
             let listed = self.states.network.model().network();
@@ -428,7 +428,7 @@ impl<'d, D: Device> Launcher<'d, D> {
         } = self;
         let traits = cells[size.cell.index()];
         let inputs = if traits.counts_inputs {
-            plans::rounded(batch.inputs.len() as u32, size.rows)
+            plans::round_inputs(batch.inputs.len() as u32, size.rows)
         } else {
             0
         };
@@ -543,9 +543,9 @@ impl<'d, D: Device> Launcher<'d, D> {
         let Launcher { states, task, .. } = self;
         task.whole[cell.index()].advance();
         while let Some(row) = task.whole[cell.index()].pop_ended() {
-            states.advance(row.at(), &launch);
+            states.advance(row.node(), &launch);
             task.note_last(&row, states);
-            task.list.note_run(row.at(), &states.graphs);
+            task.list.note_run(row.node(), &states.graphs);
         }
     }
 
@@ -554,8 +554,8 @@ impl<'d, D: Device> Launcher<'d, D> {
         let launch = self.last_launch(id);
         let Launcher { states, task, .. } = self;
         for row in task.whole[cell.index()].drain() {
-            states.advance(row.at(), &launch);
-            task.list.note_run(row.at(), &states.graphs);
+            states.advance(row.node(), &launch);
+            task.list.note_run(row.node(), &states.graphs);
         }
     }
 
@@ -672,7 +672,7 @@ impl<'d, D: Device> Launcher<'d, D> {
                 node: task.batch.rows[place].last,
                 ..task.taken[place]
             };
-            states.advance(row.at(), &launch);
+            states.advance(row.node(), &launch);
             if row.node == row.last {
                 task.note_last(&row, states);
             }

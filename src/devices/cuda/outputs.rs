@@ -124,7 +124,7 @@ impl KeptOutputs {
             state: kept
                 .fetched
                 .iter()
-                .flat_map(|(_, place)| device.fetched(*place).iter().copied())
+                .flat_map(|(_, place)| device.fetched_state(*place).iter().copied())
                 .collect(),
             words: writing.map(|node| device.word(kept.words + node)).collect(),
         })
@@ -134,7 +134,7 @@ impl KeptOutputs {
 /// The number of a place. Fails if the places are too many.
 fn place_number(number: u64) -> Result<u32> {
     u32::try_from(number).map_err(|_| {
-        Error::failed("the outputs of the requests that are kept are too many to be held at once")
+        Error::failure("the outputs of the requests that are kept are too many to be held at once")
     })
 }
 
@@ -218,7 +218,7 @@ pub fn check(model: &Model) -> Result<()> {
 /// Checks that the kernels can index the inputs and outputs of each operator.
 fn check_sizes(listed: &Dnn) -> Result<()> {
     for operator in listed.distinct() {
-        let work = operator.form.at(listed.most_tokens.unwrap_or(0));
+        let work = operator.form.work(listed.most_tokens.unwrap_or(0));
         let largest = operators::reads(&work)
             .max(operators::writes(&work))
             .max(work.inner * work.columns);

@@ -137,7 +137,7 @@ impl Plans {
 /// The number of inputs, rounded up to 1, 1.5, 2, 3, 4, 6, … times the batch. Products over input states have this
 /// number of rows. Without rounding, nearly every batch would need a plan of its own; most nodes have one or two
 /// children.
-pub fn rounded(inputs: u32, rows: u32) -> u32 {
+pub fn round_inputs(inputs: u32, rows: u32) -> u32 {
     let rows = u64::from(rows.max(1));
     let doubled = (0..32).map(|power| rows << power);
     let steps = doubled.flat_map(|step| [step, (3 * step).div_ceil(2)]);
@@ -149,7 +149,7 @@ pub fn rounded(inputs: u32, rows: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::rounded;
+    use super::round_inputs;
 
     #[test]
     fn inputs_are_rounded_up_in_steps_of_the_batch() {
@@ -166,11 +166,11 @@ mod tests {
             (7, 5, 8),
         ] {
             assert_eq!(
-                rounded(inputs, rows),
+                round_inputs(inputs, rows),
                 expected,
                 "{inputs} inputs of {rows} rows"
             );
         }
-        assert_eq!(rounded(u32::MAX, 3), u32::MAX);
+        assert_eq!(round_inputs(u32::MAX, 3), u32::MAX);
     }
 }

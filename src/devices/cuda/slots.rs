@@ -112,7 +112,7 @@ impl Pools {
     }
 
     #[cfg(test)]
-    pub fn taken(&self) -> usize {
+    pub fn used_slots(&self) -> usize {
         let taken = |pool: &Pool| pool.fresh as usize - pool.free.len() * self.page as usize;
         self.pools.iter().map(taken).sum()
     }
@@ -449,7 +449,7 @@ mod tests {
                 );
             }
             pools.pools[0].free.push(first);
-            assert_eq!(pools.taken(), page as usize);
+            assert_eq!(pools.used_slots(), page as usize);
             assert_eq!(pools.take(WorkerId(0)), Ok(first));
         }
     }

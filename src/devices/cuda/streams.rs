@@ -277,7 +277,7 @@ impl Streams {
                 continue;
             };
             if !open.is_lost() {
-                open.done = device.signalled(open.stream);
+                open.done = device.signal_count(open.stream);
             }
             completed |= first.signal <= open.done;
             while open
@@ -393,7 +393,7 @@ pub struct GatheredNode {
 }
 
 impl GatheredNode {
-    pub fn at(&self) -> NodeRef {
+    pub fn node(&self) -> NodeRef {
         NodeRef {
             request: self.request,
             node: NodeId(self.node),

@@ -489,7 +489,7 @@ struct Reciprocal;
 
 impl Formula<1, 1> for Reciprocal {
     #[inline(always)]
-    fn of<I: Isa>(&self, isa: I, [x]: [I::F32; 1], _: [I::F32; 1]) -> [I::F32; 1] {
+    fn apply<I: Isa>(&self, isa: I, [x]: [I::F32; 1], _: [I::F32; 1]) -> [I::F32; 1] {
         [one_and_exp_of_negative(isa, x)]
     }
 }
@@ -499,7 +499,7 @@ struct Fraction;
 
 impl Formula<1, 2> for Fraction {
     #[inline(always)]
-    fn of<I: Isa>(&self, isa: I, [x]: [I::F32; 1], _: [I::F32; 2]) -> [I::F32; 2] {
+    fn apply<I: Isa>(&self, isa: I, [x]: [I::F32; 1], _: [I::F32; 2]) -> [I::F32; 2] {
         let (above, below) = tanh_fraction(isa, x);
         [above, below]
     }
@@ -510,7 +510,7 @@ struct GateTimes;
 
 impl Formula<2, 1> for GateTimes {
     #[inline(always)]
-    fn of<I: Isa>(&self, isa: I, [gate, x]: [I::F32; 2], _: [I::F32; 1]) -> [I::F32; 1] {
+    fn apply<I: Isa>(&self, isa: I, [gate, x]: [I::F32; 2], _: [I::F32; 1]) -> [I::F32; 1] {
         [isa.f32().div(x, gate)]
     }
 }
@@ -520,7 +520,12 @@ struct TimesTanh;
 
 impl Formula<3, 1> for TimesTanh {
     #[inline(always)]
-    fn of<I: Isa>(&self, isa: I, [gate, above, below]: [I::F32; 3], _: [I::F32; 1]) -> [I::F32; 1] {
+    fn apply<I: Isa>(
+        &self,
+        isa: I,
+        [gate, above, below]: [I::F32; 3],
+        _: [I::F32; 1],
+    ) -> [I::F32; 1] {
         let ops = isa.f32();
         [ops.div(above, ops.mul(below, gate))]
     }

@@ -6,7 +6,7 @@ use rten_simd::{Isa, Simd, SimdOp};
 
 /// A formula that computes `OUT` rows, whose old values it also reads, from `IN` rows.
 pub trait Formula<const IN: usize, const OUT: usize> {
-    fn of<I: Isa>(&self, isa: I, inputs: [I::F32; IN], before: [I::F32; OUT]) -> [I::F32; OUT];
+    fn apply<I: Isa>(&self, isa: I, inputs: [I::F32; IN], before: [I::F32; OUT]) -> [I::F32; OUT];
 }
 
 /// Applies a formula to rows at least as long as the outputs.
@@ -57,7 +57,7 @@ impl<F: Formula<IN, OUT>, const IN: usize, const OUT: usize> SimdOp for Pass<'_,
                 #[inline(always)]
                 |i| ops.load(&inputs[i][at..at + lanes]),
             );
-            let results = formula.of(isa, read, before);
+            let results = formula.apply(isa, read, before);
             for (row, result) in outputs.iter_mut().zip(results) {
                 ops.store(result, &mut row[at..at + lanes]);
             }
@@ -71,7 +71,7 @@ impl<F: Formula<IN, OUT>, const IN: usize, const OUT: usize> SimdOp for Pass<'_,
                 #[inline(always)]
                 |i| ops.load_pad(&inputs[i][whole..]).0,
             );
-            let results = formula.of(isa, read, before);
+            let results = formula.apply(isa, read, before);
             for (row, result) in outputs.iter_mut().zip(results) {
                 row[whole..].copy_from_slice(&result.to_array().as_ref()[..width - whole]);
             }
@@ -81,7 +81,7 @@ impl<F: Formula<IN, OUT>, const IN: usize, const OUT: usize> SimdOp for Pass<'_,
 
 /// σ(gate) x, where σ(gate) = 1 / (1 + e^-gate).
 #[inline(always)]
-pub fn gated<I: Isa>(isa: I, gate: I::F32, x: I::F32) -> I::F32 {
+pub fn sigmoid_gate<I: Isa>(isa: I, gate: I::F32, x: I::F32) -> I::F32 {
     isa.f32().div(x, one_and_exp_of_negative(isa, gate))
 }
 
@@ -102,7 +102,7 @@ pub fn tanh<I: Isa>(isa: I, x: I::F32) -> I::F32 {
 
 /// Limits `x` to ±`most`. NaN stays NaN, because no comparison with it holds.
 #[inline(always)]
-fn limited<I: Isa>(isa: I, x: I::F32, most: f32) -> I::F32 {
+fn limit<I: Isa>(isa: I, x: I::F32, most: f32) -> I::F32 {
     let ops = isa.f32();
     let low = ops.splat(-most);
     let high = ops.splat(most);
@@ -130,7 +130,7 @@ pub fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
 
     let ops = isa.f32();
     let ints = isa.i32();
-    let x = ops.neg(limited(isa, x, MOST));
+    let x = ops.neg(limit(isa, x, MOST));
     // e^x = 2^k e^r, where k is the integer nearest to x / ln 2.
     let shifted = ops.mul_add(x, ops.splat(std::f32::consts::LOG2_E), ops.splat(ROUND));
     let k = ops.sub(shifted, ops.splat(ROUND));
@@ -170,7 +170,7 @@ pub fn tanh_fraction<I: Isa>(isa: I, x: I::F32) -> (I::F32, I::F32) {
     ];
 
     let ops = isa.f32();
-    let x = limited(isa, x, MOST);
+    let x = limit(isa, x, MOST);
     let square = ops.mul(x, x);
     let mut above = ops.splat(P[4]);
     let mut below = ops.splat(Q[4]);
@@ -189,14 +189,14 @@ mod tests {
 
     impl Formula<2, 3> for Functions {
         #[inline(always)]
-        fn of<I: Isa>(
+        fn apply<I: Isa>(
             &self,
             isa: I,
             [gate, x]: [I::F32; 2],
             [before, ..]: [I::F32; 3],
         ) -> [I::F32; 3] {
             [
-                isa.f32().add(gated(isa, gate, x), before),
+                isa.f32().add(sigmoid_gate(isa, gate, x), before),
                 gated_tanh(isa, gate, x),
                 tanh(isa, x),
             ]

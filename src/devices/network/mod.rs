@@ -211,8 +211,8 @@ impl Network {
             operators::fits(listed)?;
         }
         let weights = Weights::open(model, spec)?;
-        let cells = cells::of_model(model, spec, &weights);
-        let network = Network::of_cells(model, spec, cells, cells::state(model, spec));
+        let cells = cells::build_cells(model, spec, &weights);
+        let network = Network::from_cells(model, spec, cells, cells::state(model, spec));
         let operators = match model {
             Model::Network(listed) => Some(Operators::new(listed, spec, &weights)),
             _ => None,
@@ -225,7 +225,7 @@ impl Network {
 
     /// A network of custom cells, in the order of their [`CellId`]s, with states of `state` numbers. `spec` defines the
     /// requests' words.
-    pub fn of_cells(
+    pub fn from_cells(
         model: &Model,
         spec: &Spec,
         cells: Vec<Arc<dyn NetworkCell>>,

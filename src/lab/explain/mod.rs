@@ -137,7 +137,7 @@ impl RepeatedRun {
         };
         if number >= count {
             let last = count.saturating_sub(1);
-            return Err(Error::at(
+            return Err(Error::mistake(
                 &point.folder,
                 format!("has no {what} {number}; its {what}s are 0 to {last}"),
             ));
@@ -188,7 +188,7 @@ impl RepeatedRun {
     }
 
     /// The other tasks on the worker and stream of a task.
-    pub fn beside(&self, of: &TaskRow) -> impl Iterator<Item = &TaskRow> {
+    pub fn neighbours(&self, of: &TaskRow) -> impl Iterator<Item = &TaskRow> {
         let place = (of.worker, of.stream);
         self.record
             .execution
@@ -210,7 +210,7 @@ fn repeat_simulation<'r>(
     let Ok(simulator) = executors.simulator(&results.backend) else {
         let why = "has no rounds.csv, without which the decisions of a run on a real backend can't be gone through again; \
             run it with output.tasks = true";
-        return Err(Error::at(&point.folder, why));
+        return Err(Error::mistake(&point.folder, why));
     };
     let (inputs, device) = prepare(
         results.scenario(point),
@@ -219,7 +219,7 @@ fn repeat_simulation<'r>(
     if inputs.compact_options(point.run.load).is_some() {
         let why =
             "its record is a stream, which forgets requests; run it with output.record = \"full\"";
-        return Err(Error::at(&point.folder, why));
+        return Err(Error::mistake(&point.folder, why));
     }
     let record = {
         let mut run = inputs.prepare(
@@ -231,7 +231,7 @@ fn repeat_simulation<'r>(
             },
         )?;
         let mut backend = device
-            .simulated(&inputs, &point.run, &run.requests)
+            .start_simulator(&inputs, &point.run, &run.requests)
             .expect("the target is simulated");
         run.serve(
             &mut WatchedBackend {
@@ -246,9 +246,9 @@ fn repeat_simulation<'r>(
     let mut again = Vec::new();
     let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
     write::write_requests(&mut again, &record, warmup)
-        .map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
+        .map_err(|cause| Error::failure(format!("the log of the run: {cause}")))?;
     match read_bytes(&point.folder, RequestLine::FILE)? {
-        Some(then) if then != again => Err(Error::at(
+        Some(then) if then != again => Err(Error::mistake(
             &point.folder,
             "requests.csv differs from the results of its scenario now: the cost table or the program has changed; run the \
              scenario again, and explain that",
@@ -267,7 +267,7 @@ fn repeat_recording<'r>(
     let recording = Recording::read(&point.folder, &inputs.steps)?;
     let replay = replay(&inputs, point, &recording, watcher)?;
     match replay.difference {
-        Some(difference) => Err(Error::failed(format!(
+        Some(difference) => Err(Error::failure(format!(
             "{}: the run is not decided in the same way again, so that nothing can be said of its reasons: {difference}",
             point.folder.display()
         ))),

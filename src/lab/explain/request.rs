@@ -11,7 +11,7 @@ use crate::core::record::full::to_instant;
 use crate::core::record::tokens::Sequence;
 use crate::core::task::{MemberList, TaskRow};
 use crate::core::workload::cell_graph::CellGraph;
-use crate::lab::results::table::{ranges, shortened, tabulate};
+use crate::lab::results::table::{ranges, shorten, tabulate};
 use crate::lab::validate::replay::requests_of;
 
 /// What happened to a request.
@@ -61,7 +61,7 @@ impl<'a> RequestExplanation<'a> {
             let needed = last_needed(&stops, &nodes, graph);
             let ready = needed.map_or(arrival, |row| row.finish.max(arrival));
             let behind = again
-                .beside(row)
+                .neighbours(row)
                 .filter(|other| other.start < row.start && other.finish > ready);
             let behind = behind.map(|other| other.task).collect();
             stops.push(RequestStop {
@@ -131,7 +131,7 @@ impl<'a> RequestExplanation<'a> {
             requests,
             ..
         } = self.again;
-        let shape = shortened(
+        let shape = shorten(
             &requests.shapes[self.request.index()].to_string(),
             SHAPE_WIDTH,
         );
@@ -278,7 +278,7 @@ impl RequestStop<'_> {
         });
         let behind = match self.behind.as_slice() {
             [] => "the worker had nothing to do".into(),
-            few if few.len() <= LISTED => format!("behind {}", joined(few)),
+            few if few.len() <= LISTED => format!("behind {}", join_ids(few)),
             many => format!(
                 "behind {} tasks, {} to {}",
                 many.len(),
@@ -369,7 +369,7 @@ fn nodes_text(nodes: &[NodeId]) -> String {
     ranges[..ranges.len().min(LISTED)].join(",") + &more
 }
 
-fn joined(tasks: &[TaskId]) -> String {
+fn join_ids(tasks: &[TaskId]) -> String {
     let names: Vec<String> = tasks.iter().map(ToString::to_string).collect();
     format!(
         "task{} {}",

@@ -31,7 +31,7 @@ impl<'a> TaskExplanation<'a> {
     /// The task before this one on the same worker and stream.
     fn before(&self) -> Option<&TaskRow> {
         self.again
-            .beside(self.row)
+            .neighbours(self.row)
             .take_while(|row| row.task < self.row.task)
             .last()
     }

@@ -79,7 +79,7 @@ impl MeasuredTimes {
                 refuse_if(self.times.contains_key(&size), || {
                     format!("the batch size {size} has a row already")
                 })?;
-                Ok((size, Nanos::rounded(micros * 1e3)))
+                Ok((size, Nanos::round(micros * 1e3)))
             };
             match read() {
                 Ok((size, time)) => drop(self.times.insert(size, time)),

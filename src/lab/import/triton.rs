@@ -141,7 +141,7 @@ pub fn policy(text: &str, version: Version) -> Result<ImportedPolicy> {
         )
     })?;
     unknown.retain(|name| WITHOUT_EFFECT.split(' ').all(|other| other != name));
-    let (on_gpus, elsewhere): (Vec<InstanceGroup>, Vec<InstanceGroup>) = instance_group
+    let (require_gpu, elsewhere): (Vec<InstanceGroup>, Vec<InstanceGroup>) = instance_group
         .into_iter()
         .partition(|group| ["KIND_GPU", "KIND_AUTO"].contains(&group.kind.as_str()));
     let note = |name: String| match name.as_str() {
@@ -165,7 +165,7 @@ pub fn policy(text: &str, version: Version) -> Result<ImportedPolicy> {
             .map(|PriorityEntry { key, value }| (key.to_string(), value))
             .collect(),
         preserve_ordering: batching.preserve_ordering,
-        instances: on_gpus
+        instances: require_gpu
             .iter()
             .fold(0, |sum: u16, group| sum.saturating_add(group.count))
             .max(1),
@@ -179,7 +179,7 @@ pub fn policy(text: &str, version: Version) -> Result<ImportedPolicy> {
 impl ImportedPolicy {
     /// The policy as TOML for a scenario.
     pub fn table(&self) -> Result<String> {
-        let mut policy = Table::try_from(&self.policy).map_err(Error::failed)?;
+        let mut policy = Table::try_from(&self.policy).map_err(Error::failure)?;
         policy.insert("kind".into(), "triton".into());
         Ok(Table::from_iter([(
             "policy".to_string(),

@@ -3,7 +3,7 @@
 use crate::base::error::printable;
 
 /// A text in HTML.
-pub fn escaped(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     printable(text)
         .replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -16,7 +16,7 @@ pub fn escaped(text: &str) -> String {
 pub fn table(headings: &[impl AsRef<str>], lines: &[Vec<String>]) -> String {
     let headings: Vec<String> = headings
         .iter()
-        .map(|heading| escaped(heading.as_ref()))
+        .map(|heading| escape(heading.as_ref()))
         .collect();
     html_table("", &headings, &escape_cells(lines))
 }
@@ -51,7 +51,7 @@ fn html_cell(cell: &str) -> String {
 pub fn escape_cells(lines: &[Vec<String>]) -> Vec<Vec<String>> {
     lines
         .iter()
-        .map(|line| line.iter().map(|cell| escaped(cell)).collect())
+        .map(|line| line.iter().map(|cell| escape(cell)).collect())
         .collect()
 }
 
@@ -60,7 +60,7 @@ pub fn facts(facts: &[(&str, String)]) -> String {
     let mut items = String::new();
     for (name, text) in facts {
         if !text.is_empty() {
-            items += &format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(text));
+            items += &format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(text));
         }
     }
     format!("<dl>\n{items}</dl>\n")
@@ -73,15 +73,15 @@ pub fn notes(notes: &[String]) -> String {
     }
     let mut items = String::new();
     for note in notes {
-        items += &format!("<li>{}</li>\n", escaped(note));
+        items += &format!("<li>{}</li>\n", escape(note));
     }
     format!("<ul class=\"notes\">\n{items}</ul>\n")
 }
 
 /// HTML that a click on its title shows.
-pub fn folded(title: &str, html: &str) -> String {
+pub fn fold(title: &str, html: &str) -> String {
     format!(
         "<details><summary>{}</summary>\n{html}</details>\n",
-        escaped(title)
+        escape(title)
     )
 }

@@ -8,7 +8,7 @@ use crate::lab::plot::canvas::Canvas;
 use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::table::ResultTable;
 use html::escape_cells;
-pub use html::{escaped, facts, folded, html_table, notes, table};
+pub use html::{escape, facts, fold, html_table, notes, table};
 
 /// A section of a page.
 #[derive(Clone, Debug)]
@@ -39,8 +39,8 @@ impl PageSection {
         let id = format!("{}-{name}", self.id);
         self.body += &format!(
             "<article id=\"{}\">\n<h3>{}</h3>\n{html}</article>\n",
-            escaped(&id),
-            escaped(title)
+            escape(&id),
+            escape(title)
         );
         self.links += &link(&id, title, "");
     }
@@ -50,8 +50,8 @@ impl PageSection {
 fn link(id: &str, title: &str, below: &str) -> String {
     format!(
         "<li><a href=\"#{}\">{}</a>{below}</li>\n",
-        escaped(id),
-        escaped(title)
+        escape(id),
+        escape(title)
     )
 }
 
@@ -68,14 +68,14 @@ pub fn page(title: &str, lead: &str, sections: &[PageSection]) -> String {
         all_links += &link(&section.id, &section.title, &below);
         bodies += &format!(
             "<section id=\"{}\">\n<h2>{}</h2>\n{}</section>\n",
-            escaped(&section.id),
-            escaped(&section.title),
+            escape(&section.id),
+            escape(&section.title),
             section.body
         );
     }
     format!(
         include_str!("page.html"),
-        title = escaped(title),
+        title = escape(title),
         style = include_str!("page.css"),
         links = all_links,
         lead = lead,
@@ -93,7 +93,7 @@ pub fn summary(rows: &[SummaryRow], more: &[String]) -> String {
     let [names, units] = &table.headings;
     let mut headings = Vec::new();
     for (name, unit) in names.iter().zip(units) {
-        headings.push(format!("{}<small>{}</small>", escaped(name), escaped(unit)));
+        headings.push(format!("{}<small>{}</small>", escape(name), escape(unit)));
     }
     let mut all_notes = table.notes;
     if table
@@ -116,7 +116,7 @@ pub fn figures<'a>(canvases: impl IntoIterator<Item = (&'a str, &'a Canvas)>) ->
         let below = if caption.is_empty() {
             String::new()
         } else {
-            format!("<figcaption>{}</figcaption>\n", escaped(caption))
+            format!("<figcaption>{}</figcaption>\n", escape(caption))
         };
         figures += &format!("<figure>\n{svg}{below}</figure>\n");
     }

@@ -1,8 +1,8 @@
 //! A drawing as SVG in a page: in the page's colours, with series that it can hide and areas that show values.
 
-use super::html::escaped;
+use super::html::escape;
 use crate::lab::plot::canvas::{Align, Canvas, CanvasMark, Point, Rect, TextMark};
-use crate::lab::plot::style::{INK, Rgb, untinted};
+use crate::lab::plot::style::{INK, Rgb, untint};
 
 /// The SVG of a figure. The name is what screen readers read.
 pub fn svg(canvas: &Canvas, name: &str) -> String {
@@ -10,7 +10,7 @@ pub fn svg(canvas: &Canvas, name: &str) -> String {
         "<svg viewBox=\"0 0 {} {}\" aria-label=\"{}\">\n",
         canvas.width,
         canvas.height,
-        escaped(name)
+        escape(name)
     );
     let mut groups = canvas
         .groups
@@ -22,7 +22,7 @@ pub fn svg(canvas: &Canvas, name: &str) -> String {
             && group.marks.start == i
         {
             let class = if group.key.is_some() { "key" } else { "series" };
-            let series = escaped(&group.series);
+            let series = escape(&group.series);
             text += &format!("<g class=\"{class}\" data-series=\"{series}\">\n");
             if let Some(area) = &group.key {
                 // A key can also be clicked between its strokes.
@@ -35,8 +35,8 @@ pub fn svg(canvas: &Canvas, name: &str) -> String {
         }
     }
     for spot in &canvas.spots {
-        let series = escaped(&spot.series);
-        let values = escaped(&spot.values);
+        let series = escape(&spot.series);
+        let values = escape(&spot.values);
         let rest = format!(
             " class=\"spot\" data-series=\"{series}\"><title>{series}\n{values}</title></rect>\n"
         );
@@ -96,7 +96,7 @@ fn text_svg(text: &TextMark) -> String {
         "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{}\" text-anchor=\"{anchor}\" fill=\"{}\"{turn}>{}</text>\n",
         text.size,
         color(text.color),
-        escaped(&text.words)
+        escape(&text.words)
     )
 }
 
@@ -108,7 +108,7 @@ fn color(rgb: Rgb) -> String {
         let strength = (255.0 - f64::from(red)) / (255.0 - f64::from(INK.0));
         return mix_with_paper("var(--ink)", strength);
     }
-    match untinted(rgb) {
+    match untint(rgb) {
         Some((color, strength)) if strength < 1.0 => mix_with_paper(&hex(color), strength),
         _ => hex(rgb),
     }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn series_and_their_values_are_marked_and_escaped() {
-        let mut canvas = Canvas::sized(60.0, 40.0);
+        let mut canvas = Canvas::with_size(60.0, 40.0);
         canvas.line(&[(0.0, 0.0), (9.0, 9.0)], Stroke::solid(INK, 1.0));
         let stroke = Stroke::solid((0, 114, 178), 2.0);
         canvas.group("a < \"b\"", |canvas| {

@@ -96,7 +96,7 @@ impl Axis {
     }
 
     /// An axis with a tick at each of the values, which ascend. It is logarithmic if they span several magnitudes.
-    pub fn at_values(label: &str, values: &[(f64, String)]) -> Axis {
+    pub fn with_values(label: &str, values: &[(f64, String)]) -> Axis {
         let first = values.first().map_or(0.0, |value| value.0);
         let last = values.last().map_or(1.0, |value| value.0);
         // Values such as 1, 2, 4, 8, 16 are logarithmic.

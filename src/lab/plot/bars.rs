@@ -85,11 +85,11 @@ impl Bars {
 
     fn content(&self, panel: &str, panels: usize) -> Content {
         let highest = self
-            .of_panel(panel)
+            .panel_bars(panel)
             .filter_map(Bar::highest)
             .fold(0.0, f64::max);
         let lowest = self
-            .of_panel(panel)
+            .panel_bars(panel)
             .filter(|bar| bar.is_positive())
             .filter_map(|bar| bar.value)
             .fold(highest, f64::min);
@@ -100,7 +100,7 @@ impl Bars {
         } else {
             Axis::linear_to_tick(&self.value, highest, room)
         };
-        let groups = distinct(self.of_panel(panel).map(|bar| &bar.group));
+        let groups = distinct(self.panel_bars(panel).map(|bar| &bar.group));
         let x = Axis::named_bins(&self.across, groups);
         Content::new(panel, height, [x, y])
     }
@@ -160,8 +160,8 @@ impl Bars {
 
     fn draw_panel(&self, canvas: &mut Canvas, panel: &PlotPanel, name: &str) {
         let own = self.own_series();
-        let groups = distinct(self.of_panel(name).map(|bar| &bar.group));
-        let mut all: Vec<&Bar> = self.of_panel(name).collect();
+        let groups = distinct(self.panel_bars(name).map(|bar| &bar.group));
+        let mut all: Vec<&Bar> = self.panel_bars(name).collect();
         all.sort_by_key(|bar| {
             let group = groups.iter().position(|group| **group == bar.group);
             let series = self.series.iter().position(|series| *series == bar.series);
@@ -250,8 +250,8 @@ fn place_bar(
 ) -> BarPlace {
     let width = GROUP_WIDTH / bars_in_group.max(1) as f64;
     let from = group as f64 - GROUP_WIDTH / 2.0 + number as f64 * width;
-    let (left, bottom) = panel.at(from, panel.y.low);
-    let (right, top) = panel.at(from + width, value.min(panel.y.high));
+    let (left, bottom) = panel.place(from, panel.y.low);
+    let (right, top) = panel.place(from + width, value.min(panel.y.high));
     BarPlace {
         area: Rect {
             left,
@@ -313,7 +313,7 @@ impl Bar {
 /// Draws mean latencies by load. Each results folder has a panel.
 pub fn draw_by_load(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     let series = inputs.series(&options.with_panels())?;
-    let parts = inputs.by_folder(&series);
+    let parts = inputs.group_by_folder(&series);
     let mut bars = Vec::new();
     for part in &parts {
         let panel = if parts.len() == 1 && options.title.is_some() {
@@ -373,7 +373,7 @@ fn bars_of_series(panel: &str, series: &[&Series<'_>]) -> Result<Vec<Bar>> {
                 panel: panel.to_string(),
                 upto: row.row.metric(Metric::P99)?,
                 interval: row.row.interval(Metric::Mean)?,
-                saturated: row.whole.saturated()?,
+                saturated: row.whole.is_saturated()?,
                 invalid: !row.whole.is_valid()?,
                 ..Bar::new(group, &s.name, mean)
             });

@@ -7,7 +7,7 @@ use super::chart::{Bar, Bars};
 use super::folder::Series;
 use super::input::PlotInputs;
 use super::options::PlotOptions;
-use super::points::at_point;
+use super::points::point_label;
 use super::undrawn::{Drawing, Undrawn, nothing};
 use crate::lab::results::logs::BatchLine;
 
@@ -19,7 +19,7 @@ const MOST_SIZES: usize = 10;
 
 /// Draws the share of the cells by batch size at one point.
 pub fn draw_histogram(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
-    let (point, series) = inputs.at_point(options)?;
+    let (point, series) = inputs.compared_point(options)?;
     let mut counts = Vec::new();
     for s in &series {
         counts.push(cells_by_batch(s, &point)?);
@@ -41,7 +41,7 @@ pub fn draw_histogram(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     let chart = Bars {
         sheet: options.sheet(),
         title: options.title.clone(),
-        across: format!("{label}{}", at_point(&point)),
+        across: format!("{label}{}", point_label(&point)),
         value: "Share of executed cells (%)".into(),
         series: series.iter().map(|s| s.label.clone()).collect(),
         bars,

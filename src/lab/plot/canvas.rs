@@ -152,7 +152,7 @@ impl Canvas {
     }
 
     /// An empty canvas of this size.
-    pub fn sized(width: f64, height: f64) -> Canvas {
+    pub fn with_size(width: f64, height: f64) -> Canvas {
         Canvas {
             width,
             height,
@@ -225,7 +225,7 @@ impl Canvas {
 
     /// The cost of hiding marks, from number `first` on, behind a label in the rectangle. It is a length in units: that
     /// of the hidden parts of lines, and for each other mark the detour that is worth leaving it free.
-    pub fn hidden(&self, rect: &Rect, first: usize) -> f64 {
+    pub fn hiding_cost(&self, rect: &Rect, first: usize) -> f64 {
         self.marks[first..]
             .iter()
             .map(|mark| self.hidden_of(mark, rect))

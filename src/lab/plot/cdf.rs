@@ -13,7 +13,7 @@ use super::legend::{LegendEntry, LegendKey};
 use super::look::Scale;
 use super::options::PlotOptions;
 use super::panel::{CurveLine, PlotPanel, SeriesCurve};
-use super::points::at_point;
+use super::points::point_label;
 use super::style::{INK, LINE_WIDTH, Style};
 use super::undrawn::{Drawing, Undrawn, nothing};
 use crate::base::error::Result;
@@ -116,7 +116,7 @@ impl CdfLine {
     fn curve(&self, tail: bool) -> SeriesCurve {
         let mut dots = Vec::new();
         for share in SHOWN {
-            if share <= self.cdf.served() {
+            if share <= self.cdf.served_share() {
                 dots.push(Dot {
                     x: self.cdf.quantile(share),
                     y: if tail { 1.0 - share } else { share },
@@ -154,7 +154,7 @@ impl CdfLine {
 /// Draws the distributions of a part of the requests' time.
 pub fn draw_times(name: &str, span: Span, inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     let mut panels = Vec::new();
-    for at in inputs.at_points(options)? {
+    for at in inputs.compared_points(options)? {
         panels.push(time_panel(name, span, at, options)?);
     }
     Ok(draw_cdfs(options, &panels, Vec::new(), options.tail))
@@ -176,7 +176,7 @@ fn time_panel(
             at.point
         )));
     };
-    let label = format!("{name}{} (ms)", at_point(&at.point));
+    let label = format!("{name}{} (ms)", point_label(&at.point));
     let x = if options.look.x_scale == Some(Scale::Linear) {
         Axis::linear_to_tick(label, largest, MOST_ACROSS)
     } else {
@@ -272,7 +272,7 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Und
         };
         times.push(Nanos(time).as_millis_f64());
     }
-    match Cdf::of(times) {
+    match Cdf::from_samples(times) {
         Some(cdf) => Ok(cdf.with_unserved(unserved)),
         None => Err(nothing(format!(
             "{}: no request finished after the warm-up",
@@ -331,7 +331,7 @@ pub fn compare_cdfs(
     let Some((least, largest)) = time_range(&lines) else {
         return Ok(None);
     };
-    let label = format!("Latency{} (ms)", at_point(point));
+    let label = format!("Latency{} (ms)", point_label(point));
     let panel = CdfPanel {
         heading: String::new(),
         lines,

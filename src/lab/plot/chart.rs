@@ -115,7 +115,7 @@ impl Bars {
     }
 
     /// The bars of a panel.
-    pub(super) fn of_panel(&self, panel: &str) -> impl Iterator<Item = &Bar> {
+    pub(super) fn panel_bars(&self, panel: &str) -> impl Iterator<Item = &Bar> {
         self.all().filter(move |bar| bar.panel == panel)
     }
 

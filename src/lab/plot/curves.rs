@@ -69,10 +69,10 @@ impl<'i> PanelRuns<'i> {
             for folder in &inputs.folders {
                 let own = series.iter().filter(|s| s.is_of(folder)).cloned().collect();
                 let heading = options.look.name(&folder.name);
-                panels.push(PanelRuns::of(heading, own, metrics, has_spans, options)?);
+                panels.push(PanelRuns::new(heading, own, metrics, has_spans, options)?);
             }
         } else {
-            panels.push(PanelRuns::of("", series, metrics, has_spans, options)?);
+            panels.push(PanelRuns::new("", series, metrics, has_spans, options)?);
         }
         panels.retain(|runs| runs.dots().next().is_some());
         if panels.is_empty() {
@@ -85,7 +85,7 @@ impl<'i> PanelRuns<'i> {
         Ok(panels)
     }
 
-    fn of(
+    fn new(
         heading: &str,
         series: Vec<Series<'i>>,
         metrics: Metrics,
@@ -103,7 +103,7 @@ impl<'i> PanelRuns<'i> {
             }
             all.push(dots);
         }
-        let swept = x_label(&series, options).map(|key| Axis::at_values(&key, &values));
+        let swept = x_label(&series, options).map(|key| Axis::with_values(&key, &values));
         Ok(PanelRuns {
             heading: heading.into(),
             series,
@@ -253,7 +253,7 @@ fn read_dot(
         span,
         interval: row.row.interval(metrics.y)?,
         across,
-        ..Dot::of(&row.whole, x, y)?
+        ..Dot::from_row(&row.whole, x, y)?
     }))
 }
 
@@ -534,7 +534,7 @@ fn floors(percentile: Metric, runs: &PanelRuns<'_>, bounds: &[Bounds]) -> Vec<f6
             latency: one.floor,
             ..Summary::default()
         };
-        floors.extend(percentile.of(&summary));
+        floors.extend(percentile.value(&summary));
     }
     floors.retain(|ms| *ms > 0.0);
     distinct(floors)
@@ -567,7 +567,7 @@ fn mean_at_most(service: &AffineService, x: &Axis, y: &Axis) -> Remark {
 /// Writes the numbers of clients of closed loops below the markers of a curve.
 fn draw_clients(canvas: &mut Canvas, panel: &PlotPanel, curve: &SeriesCurve) {
     for dot in &curve.dots {
-        let (x, y) = panel.at(dot.x, dot.y);
+        let (x, y) = panel.place(dot.x, dot.y);
         if let Some(clients) = dot.clients
             && panel.area.holds((x, y))
         {

@@ -11,13 +11,13 @@ pub struct Cdf {
 
 impl Cdf {
     /// The distribution of samples, or `None` if there are none.
-    pub fn of(mut samples: Vec<f64>) -> Option<Cdf> {
+    pub fn from_samples(mut samples: Vec<f64>) -> Option<Cdf> {
         samples.sort_by(f64::total_cmp);
-        Cdf::weighted(samples.into_iter().map(|value| (value, 1)))
+        Cdf::from_counts(samples.into_iter().map(|value| (value, 1)))
     }
 
     /// The distribution of ascending values with their counts, or `None` if all counts are 0.
-    pub fn weighted(ascending: impl IntoIterator<Item = (f64, u64)>) -> Option<Cdf> {
+    pub fn from_counts(ascending: impl IntoIterator<Item = (f64, u64)>) -> Option<Cdf> {
         let mut steps: Vec<(f64, u64)> = Vec::new();
         let mut all = 0;
         for (value, count) in ascending {
@@ -59,7 +59,7 @@ impl Cdf {
     }
 
     /// The share of the samples with a value, at which the curve ends.
-    pub fn served(&self) -> f64 {
+    pub fn served_share(&self) -> f64 {
         self.count() as f64 / self.all as f64
     }
 
@@ -103,9 +103,9 @@ impl Cdf {
     /// This many points of the curve, and its end.
     fn sample_curve(&self, tail: bool, count: usize) -> Vec<(f64, f64)> {
         let end = if tail {
-            (1.0 - self.served()).max(1.0 / self.all as f64)
+            (1.0 - self.served_share()).max(1.0 / self.all as f64)
         } else {
-            self.served()
+            self.served_share()
         };
         let mut points = Vec::with_capacity(count + 2);
         for i in 0..=count {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn shares_count_equal_samples_together() {
-        let cdf = Cdf::of(vec![3.0, 1.0, 2.0, 2.0]).unwrap();
+        let cdf = Cdf::from_samples(vec![3.0, 1.0, 2.0, 2.0]).unwrap();
         assert_eq!(
             cdf.curve(false),
             [
@@ -165,19 +165,19 @@ mod tests {
                 (3.0, 0.25)
             ]
         );
-        assert_eq!(Cdf::of(vec![]), None);
-        assert_eq!(Cdf::weighted([(1.0, 0)]), None);
+        assert_eq!(Cdf::from_samples(vec![]), None);
+        assert_eq!(Cdf::from_counts([(1.0, 0)]), None);
     }
 
     #[test]
     fn a_curve_ends_at_the_share_that_was_served() {
         let cdf = Cdf {
             all: 4,
-            ..Cdf::of(vec![1.0, 2.0, 2.0]).unwrap()
+            ..Cdf::from_samples(vec![1.0, 2.0, 2.0]).unwrap()
         };
         assert_eq!(cdf.curve(false).last(), Some(&(2.0, 0.75)));
         assert_eq!(
-            (cdf.served(), cdf.quantile(0.25), cdf.quantile(0.5)),
+            (cdf.served_share(), cdf.quantile(0.25), cdf.quantile(0.5)),
             (0.75, 1.0, 2.0)
         );
     }
@@ -185,26 +185,26 @@ mod tests {
     #[test]
     fn a_weight_is_as_many_samples() {
         assert_eq!(
-            Cdf::weighted([(1.0, 1), (2.0, 2), (3.0, 1)]),
-            Cdf::of(vec![1.0, 2.0, 2.0, 3.0])
+            Cdf::from_counts([(1.0, 1), (2.0, 2), (3.0, 1)]),
+            Cdf::from_samples(vec![1.0, 2.0, 2.0, 3.0])
         );
     }
 
     #[test]
     fn quantiles_are_samples() {
-        let cdf = Cdf::of((0..=100).map(f64::from).collect()).unwrap();
+        let cdf = Cdf::from_samples((0..=100).map(f64::from).collect()).unwrap();
         for (share, value) in [(0.0, 0.0), (0.5, 50.0), (0.99, 99.0), (1.0, 100.0)] {
             assert_eq!(cdf.quantile(share), value);
         }
         assert_eq!(cdf.low_end(), Some(1.0), "the zero does not count");
-        assert_eq!(Cdf::of(vec![0.0]).unwrap().low_end(), None);
+        assert_eq!(Cdf::from_samples(vec![0.0]).unwrap().low_end(), None);
     }
 
     #[test]
     fn a_curve_of_many_samples_has_few_points_on_the_staircase() {
         let cdf = Cdf {
             all: 12_500,
-            ..Cdf::of((0..10_000).map(f64::from).collect()).unwrap()
+            ..Cdf::from_samples((0..10_000).map(f64::from).collect()).unwrap()
         };
         for tail in [false, true] {
             let curve = cdf.curve(tail);

@@ -28,7 +28,7 @@ pub struct Dot {
 
 impl Dot {
     /// A point whose marker shows how the run of this row went.
-    pub fn of(row: &CsvRow<'_>, x: f64, y: f64) -> Result<Dot> {
+    pub fn from_row(row: &CsvRow<'_>, x: f64, y: f64) -> Result<Dot> {
         let clients = match row.point()?.strip_prefix("clients-") {
             Some(clients) => clients.parse().ok(),
             None => None,
@@ -37,7 +37,7 @@ impl Dot {
             x,
             y,
             marked: true,
-            saturated: row.saturated()?,
+            saturated: row.is_saturated()?,
             rejected: row.rejects()?,
             invalid: !row.is_valid()?,
             clients,

@@ -59,7 +59,7 @@ impl Face {
     }
 
     /// The font that a user names: a built-in font, a font file, or a font that only an SVG's viewer has.
-    pub fn of(given: &str) -> Result<Face> {
+    pub fn find(given: &str) -> Result<Face> {
         if let Some(font) = BUILT_IN
             .iter()
             .find(|(name, _)| name.eq_ignore_ascii_case(given))
@@ -102,7 +102,7 @@ impl Face {
     }
 
     /// The bytes of the font, for a format that contains the font itself.
-    pub fn embedded(&self, format: &str) -> Result<&[u8]> {
+    pub fn font_bytes(&self, format: &str) -> Result<&[u8]> {
         if self.is_own {
             return Ok(&self.bytes);
         }
@@ -176,7 +176,7 @@ impl Face {
 }
 
 fn font_error(path: &Path) -> Error {
-    Error::at(path, "is not a TrueType or OpenType font")
+    Error::mistake(path, "is not a TrueType or OpenType font")
 }
 
 /// A name that the font gives itself.
@@ -219,8 +219,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("mine.ttf");
         std::fs::write(&file, dejavu::serif::bold()).unwrap();
-        let serif = Face::of("dejavu serif").unwrap();
-        let read = Face::of(&file.display().to_string()).unwrap();
+        let serif = Face::find("dejavu serif").unwrap();
+        let read = Face::find(&file.display().to_string()).unwrap();
         assert_eq!(
             (serif.name.as_str(), read.name.as_str()),
             ("DejaVu Serif", "DejaVu Serif")
@@ -229,14 +229,14 @@ mod tests {
             read.width("word", 10.0) > serif.width("word", 10.0),
             "the file is the bold one"
         );
-        assert!(read.embedded("PDF").unwrap() == dejavu::serif::bold());
-        let other = Face::of("Times New Roman").unwrap();
+        assert!(read.font_bytes("PDF").unwrap() == dejavu::serif::bold());
+        let other = Face::find("Times New Roman").unwrap();
         assert!(
             other
                 .families()
                 .starts_with("Times New Roman, DejaVu Sans, ")
         );
-        let error = other.embedded("PDF").unwrap_err().to_string();
+        let error = other.font_bytes("PDF").unwrap_err().to_string();
         assert!(
             error.contains(
                 "--font: \"Times New Roman\" is not built in, and PDF needs its letters; give"
@@ -245,7 +245,7 @@ mod tests {
         );
         assert_eq!(Face::default().families(), FALLBACKS);
         std::fs::write(&file, "no font").unwrap();
-        let error = Face::of(&file.display().to_string())
+        let error = Face::find(&file.display().to_string())
             .unwrap_err()
             .to_string();
         assert!(
@@ -253,13 +253,13 @@ mod tests {
             "{error}"
         );
         assert!(
-            Face::of("nowhere.otf")
+            Face::find("nowhere.otf")
                 .unwrap_err()
                 .to_string()
                 .contains("nowhere.otf: cannot be read")
         );
         assert!(
-            Face::of("a/b")
+            Face::find("a/b")
                 .unwrap_err()
                 .to_string()
                 .contains("neither the name of a font nor a file")

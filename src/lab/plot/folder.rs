@@ -129,7 +129,7 @@ impl ResultsFolder {
             }
         }
         if all.is_empty() {
-            return Err(Error::at(
+            return Err(Error::mistake(
                 &self.results.path,
                 "--by-class: has no classes.csv; a scenario with [[class]] gives one",
             ));
@@ -266,7 +266,7 @@ impl<'a> Series<'a> {
     /// Whether the run of a point was saturated.
     pub fn saturated_at(&self, point: &str) -> Result<bool> {
         match self.series_row_at(point) {
-            Some(row) => row.whole.saturated(),
+            Some(row) => row.whole.is_saturated(),
             None => Ok(false),
         }
     }

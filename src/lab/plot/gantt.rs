@@ -63,7 +63,7 @@ struct GanttScale {
 
 /// Draws the schedules of the policies at a point.
 pub fn draw_schedules(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
-    let (point, series) = inputs.at_point(options)?;
+    let (point, series) = inputs.compared_point(options)?;
     let mut schedules = Vec::new();
     for s in &series {
         schedules.push(Schedule::read(s, &point, options)?);
@@ -93,7 +93,7 @@ fn draw(mut schedules: Vec<Schedule>, end: u64, options: &PlotOptions) -> Drawin
     };
     let has_stated = schedules
         .iter()
-        .any(|one| !one.stated(options, &time, &rows).is_empty());
+        .any(|one| !one.stated_values(options, &time, &rows).is_empty());
     let legend = legend(has_stated);
     let sheet = options.sheet();
     let frame = Frame {
@@ -117,7 +117,7 @@ fn draw(mut schedules: Vec<Schedule>, end: u64, options: &PlotOptions) -> Drawin
     Ok(draw_panels(&frame, contents, |canvas, i, panel| {
         let schedule = &schedules[i];
         schedule.draw(canvas, panel, &scale);
-        let stated = schedule.stated(options, &time, &panel.y);
+        let stated = schedule.stated_values(options, &time, &panel.y);
         panel.remark_lines(canvas, &stated);
         canvas.data.extend(schedule.data(panel, unit));
     }))
@@ -198,7 +198,7 @@ impl Schedule {
     }
 
     /// The values that a paper states about this policy.
-    fn stated(&self, options: &PlotOptions, x: &Axis, y: &Axis) -> Vec<Remark> {
+    fn stated_values(&self, options: &PlotOptions, x: &Axis, y: &Axis) -> Vec<Remark> {
         let own = options.stated.iter().filter(|one| one.of == self.label);
         stated_remarks(own, x, y)
     }
@@ -384,7 +384,7 @@ impl GanttScale {
     /// The horizontal place of a time, within the panel.
     fn place(&self, panel: &PlotPanel, ns: u64) -> f64 {
         let time = (ns as f64 / self.unit).clamp(panel.x.low, panel.x.high);
-        panel.at(time, 0.0).0
+        panel.place(time, 0.0).0
     }
 }
 

@@ -8,7 +8,7 @@ use super::layout::{Content, Frame, draw_panels};
 use super::legend::{LegendEntry, LegendKey};
 use super::options::PlotOptions;
 use super::panel::PlotPanel;
-use super::points::at_point;
+use super::points::point_label;
 use super::search_file::{KNEE, SearchFile, TUNE, WORKERS};
 use super::style::{Hatch, INK, PAPER, Rgb, SMALL, Style, tint};
 use super::undrawn::{Drawing, Undrawn, nothing};
@@ -70,7 +70,7 @@ pub fn draw_heat_map(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
         .iter()
         .map(|panel| Content::new(panel, height, axes.clone()))
         .collect();
-    let shades = Shades::of(placed.iter().map(|one| one.field.value));
+    let shades = Shades::from_values(placed.iter().map(|one| one.field.value));
     let has_saturated = placed.iter().any(|one| one.field.saturated);
     let legend = shades.legend(&all.quantity, has_saturated);
     let sheet = options.sheet();
@@ -137,8 +137,8 @@ fn draw_field(
     field: &HeatField,
     shades: &Shades,
 ) {
-    let (left, bottom) = panel.at(column - 0.5, row - 0.5);
-    let (right, top) = panel.at(column + 0.5, row + 0.5);
+    let (left, bottom) = panel.place(column - 0.5, row - 0.5);
+    let (right, top) = panel.place(column + 0.5, row + 0.5);
     let area = Rect {
         left,
         top,
@@ -182,7 +182,7 @@ struct Shades {
 }
 
 impl Shades {
-    fn of(values: impl Iterator<Item = f64>) -> Shades {
+    fn from_values(values: impl Iterator<Item = f64>) -> Shades {
         let mut shades = Shades {
             least: f64::INFINITY,
             most: f64::NEG_INFINITY,
@@ -284,7 +284,7 @@ fn read_fields(inputs: &PlotInputs, options: &PlotOptions) -> Result<HeatFields,
             return Ok(fields_of_search(&search, inputs, options)?);
         }
     }
-    let Some(metric) = Metric::named(asked) else {
+    let Some(metric) = Metric::find(asked) else {
         let mut known: Vec<&str> = Metric::all().map(Metric::name).collect();
         known.extend(["knee_rps", "workers"]);
         return Err(Error::input(format!(
@@ -342,7 +342,7 @@ fn fields_of_summaries(
         x: None,
         ..options.with_panels()
     };
-    let (point, series) = inputs.at_point(&without_x)?;
+    let (point, series) = inputs.compared_point(&without_x)?;
     let mut fields = Vec::new();
     for s in &series {
         for row in &s.rows {
@@ -354,7 +354,7 @@ fn fields_of_summaries(
                     panel: options.look.name(s.policy).into(),
                     swept: s.swept.clone(),
                     value,
-                    saturated: row.whole.saturated()?,
+                    saturated: row.whole.is_saturated()?,
                 });
             }
         }
@@ -367,6 +367,6 @@ fn fields_of_summaries(
     }
     Ok(HeatFields {
         fields,
-        quantity: format!("{}{}", metric.label(), at_point(&point)),
+        quantity: format!("{}{}", metric.label(), point_label(&point)),
     })
 }

@@ -177,7 +177,7 @@ impl PlotInputs {
             .iter()
             .map(|(policy, _)| policy.as_str())
             .collect();
-        let order = names::ordered(&options.look.order, &known)?;
+        let order = names::order(&options.look.order, &known)?;
         let mut all = Vec::new();
         for folder in &self.folders {
             all.extend(folder.series(options, &order)?);
@@ -194,7 +194,7 @@ impl PlotInputs {
         self.name_series(&mut all, options);
         if all.is_empty() {
             return Err(match &options.x {
-                Some(key) => self.not_swept(key).into(),
+                Some(key) => self.unswept_error(key).into(),
                 None if first.results.has_summary() => nothing(format!(
                     "{}: has no rows",
                     first.results.path.join("summary.csv").display()
@@ -270,7 +270,7 @@ impl PlotInputs {
         }
     }
 
-    fn not_swept(&self, key: &str) -> Error {
+    fn unswept_error(&self, key: &str) -> Error {
         let keys = self.swept_keys();
         if keys.is_empty() {
             return Error::input(format!(
@@ -284,7 +284,10 @@ impl PlotInputs {
     }
 
     /// The compared point, and the chosen policies that have it.
-    pub fn at_point(&self, options: &PlotOptions) -> Result<(String, Vec<Series<'_>>), Undrawn> {
+    pub fn compared_point(
+        &self,
+        options: &PlotOptions,
+    ) -> Result<(String, Vec<Series<'_>>), Undrawn> {
         let mut series = self.series(options)?;
         let point = choose_point(&series, options)?;
         series.retain(|s| s.row_at(&point).is_some());
@@ -292,9 +295,9 @@ impl PlotInputs {
     }
 
     /// The point of [`PlotInputs::at_point`] or, with panels, that of each folder.
-    pub fn at_points(&self, options: &PlotOptions) -> Result<Vec<PointSeries<'_>>, Undrawn> {
+    pub fn compared_points(&self, options: &PlotOptions) -> Result<Vec<PointSeries<'_>>, Undrawn> {
         if !options.panels {
-            let (point, series) = self.at_point(options)?;
+            let (point, series) = self.compared_point(options)?;
             return Ok(vec![PointSeries {
                 heading: String::new(),
                 point,
@@ -352,7 +355,7 @@ impl PlotInputs {
     }
 
     /// The series of each folder that has some.
-    pub fn by_folder<'s>(&'s self, series: &'s [Series<'s>]) -> Vec<FolderSeries<'s>> {
+    pub fn group_by_folder<'s>(&'s self, series: &'s [Series<'s>]) -> Vec<FolderSeries<'s>> {
         let mut parts = Vec::new();
         for folder in &self.folders {
             let own: Vec<&Series<'_>> = series.iter().filter(|s| s.is_of(folder)).collect();

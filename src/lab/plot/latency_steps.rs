@@ -62,7 +62,7 @@ struct CoursePanel<'s> {
 pub fn draw_by_request(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     let series = inputs.series(&options.with_panels())?;
     let mut panels: Vec<CoursePanel<'_>> = Vec::new();
-    for part in inputs.by_folder(&series) {
+    for part in inputs.group_by_folder(&series) {
         let mut courses = Vec::new();
         for s in part.series {
             courses.push(Course::read(s)?);
@@ -207,7 +207,7 @@ impl CoursePanel<'_> {
 /// Draws the ticks of the load on the right of the panel.
 fn draw_right_axis(canvas: &mut Canvas, loads: &PlotPanel) {
     for tick in &loads.y.ticks {
-        let (x, y) = loads.at(loads.x.high, tick.value);
+        let (x, y) = loads.place(loads.x.high, tick.value);
         canvas.line(&[(x, y), (x + 4.0, y)], Stroke::solid(INK, 1.0));
         let at = (x + 6.0, y + HALF_DIGIT * SMALL);
         canvas.text(&tick.label, at, SMALL, Align::Left, REFERENCE);
@@ -219,7 +219,7 @@ fn draw_passes(canvas: &mut Canvas, panel: &PlotPanel, passes: Vec<SloPass>, slo
     const GAP: f64 = 8.0;
     let mut labelled = None;
     for pass in passes {
-        let (x, y) = panel.at(pass.request, slo);
+        let (x, y) = panel.place(pass.request, slo);
         canvas.marker((x, y), &pass.style, 0.0, MarkerSigns::default());
         // Labels of the same load would cover each other.
         if pass.rate_before.is_none() || pass.rate_before == labelled {

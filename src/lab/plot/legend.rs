@@ -275,7 +275,7 @@ pub fn draw_inside(
     let mut least = MOST_HIDDEN;
     for area in areas {
         for (place, distance) in box_places(area, size) {
-            let cost = distance + canvas.hidden(&place, first);
+            let cost = distance + canvas.hiding_cost(&place, first);
             if cost < least {
                 best = Some(place);
                 least = cost;

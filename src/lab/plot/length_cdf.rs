@@ -64,7 +64,7 @@ pub fn draw_lengths(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
             };
             units.insert(histogram.unit);
             let counts = histogram.counts.into_iter();
-            let Some(cdf) = Cdf::weighted(counts.map(|(length, count)| (length as f64, count)))
+            let Some(cdf) = Cdf::from_counts(counts.map(|(length, count)| (length as f64, count)))
             else {
                 continue;
             };

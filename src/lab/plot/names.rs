@@ -90,7 +90,7 @@ fn find_policy<'k>(option: &str, label: &str, known: &[&'k str]) -> Result<&'k s
 }
 
 /// The policies that are asked for, and then the others.
-pub fn ordered<'k>(asked: &[String], known: &[&'k str]) -> Result<Vec<&'k str>> {
+pub fn order<'k>(asked: &[String], known: &[&'k str]) -> Result<Vec<&'k str>> {
     if asked.is_empty() {
         return Ok(distinct(known.iter().copied()));
     }
@@ -157,7 +157,7 @@ mod tests {
             "{error}"
         );
         assert_eq!(
-            ordered(&asked(&["merged"]), &known).unwrap(),
+            order(&asked(&["merged"]), &known).unwrap(),
             ["merged", "padded (10, 512)", "cellular"]
         );
     }

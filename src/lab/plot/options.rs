@@ -98,13 +98,13 @@ impl PlotOptions {
     /// The font that the look names, or the one that was read before.
     pub(super) fn read_face(&self) -> Result<Face> {
         match &self.look.font {
-            Some(font) => Face::of(font),
+            Some(font) => Face::find(font),
             None => Ok(self.face.clone()),
         }
     }
 
     pub(super) fn sheet(&self) -> Sheet {
-        Sheet::of(&self.look, self.face.clone())
+        Sheet::new(&self.look, self.face.clone())
     }
 
     /// The options of a figure with panels, where equal policies of several folders have one label and one style.

@@ -86,7 +86,7 @@ pub struct PlotPanel {
 
 impl PlotPanel {
     /// The place of a value on the canvas.
-    pub fn at(&self, x: f64, y: f64) -> Point {
+    pub fn place(&self, x: f64, y: f64) -> Point {
         // Clipping at the border stays exact only if no place is extremely far away.
         let across = self.x.place(x).clamp(-100.0, 100.0);
         let up = self.y.place(y).clamp(-100.0, 100.0);
@@ -129,11 +129,11 @@ impl PlotPanel {
         } = self.area;
         let stroke = Stroke::solid(GRID, 0.8);
         for tick in self.x.grid_ticks() {
-            let (x, _) = self.at(tick.value, self.y.low);
+            let (x, _) = self.place(tick.value, self.y.low);
             canvas.line(&[(x, top), (x, bottom)], stroke);
         }
         for tick in self.y.grid_ticks() {
-            let (_, y) = self.at(self.x.low, tick.value);
+            let (_, y) = self.place(self.x.low, tick.value);
             canvas.line(&[(left, y), (right, y)], stroke);
         }
     }
@@ -150,13 +150,13 @@ impl PlotPanel {
         let stroke = Stroke::solid(INK, 1.2);
         canvas.line(&[(left, top), (left, bottom), (right, bottom)], stroke);
         for tick in &self.x.ticks {
-            let (x, _) = self.at(tick.value, self.y.low);
+            let (x, _) = self.place(tick.value, self.y.low);
             canvas.line(&[(x, bottom), (x, bottom + tick_length(tick))], stroke);
             let at = (x, bottom + LABEL_GAP + 0.8 * SMALL);
             canvas.text(&tick.label, at, SMALL, Align::Center, INK);
         }
         for tick in &self.y.ticks {
-            let (_, y) = self.at(self.x.low, tick.value);
+            let (_, y) = self.place(self.x.low, tick.value);
             canvas.line(&[(left - tick_length(tick), y), (left, y)], stroke);
             let at = (left - LABEL_GAP, y + HALF_DIGIT * SMALL);
             canvas.text(&tick.label, at, SMALL, Align::Right, INK);
@@ -165,7 +165,7 @@ impl PlotPanel {
 
     /// Draws a line through values, as far as it lies in the area.
     pub fn line(&self, canvas: &mut Canvas, values: &[(f64, f64)], stroke: Stroke) {
-        let points: Vec<Point> = values.iter().map(|&(x, y)| self.at(x, y)).collect();
+        let points: Vec<Point> = values.iter().map(|&(x, y)| self.place(x, y)).collect();
         canvas.line_within(&self.area, &points, stroke);
     }
 
@@ -202,7 +202,7 @@ impl PlotPanel {
 
     /// The place of a point, or of its arrow on the upper border.
     fn marker_place(&self, dot: &Dot) -> Point {
-        self.at(dot.x, dot.y.min(self.y.high))
+        self.place(dot.x, dot.y.min(self.y.high))
     }
 
     /// The number of curves whose markers would hide one at this place.
@@ -343,14 +343,14 @@ impl PlotPanel {
     /// The ends of a vertical line on the canvas.
     fn upright(&self, x: f64, offset: f64, ends: [f64; 2]) -> [Point; 2] {
         ends.map(|end| {
-            let (left, top) = self.at(x, end);
+            let (left, top) = self.place(x, end);
             (left + offset, top)
         })
     }
 
     /// Draws a horizontal whisker.
     fn whisker_across(&self, canvas: &mut Canvas, y: f64, ends: [f64; 2], stroke: Stroke) {
-        let ends = ends.map(|x| self.at(x, y));
+        let ends = ends.map(|x| self.place(x, y));
         canvas.whisker(ends, &self.area, stroke);
     }
 }
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn the_last_tick_label_is_inside_the_figure() {
         let (canvas, panel) = empty(20_000.0);
-        let (x, _) = panel.at(20_000.0, 0.0);
+        let (x, _) = panel.place(20_000.0, 0.0);
         assert!(x + Face::default().width("20,000", SMALL) / 2.0 <= canvas.width);
     }
 
@@ -435,7 +435,7 @@ mod tests {
                 CanvasMark::Text(_) => {}
             }
         }
-        assert_eq!(*lines[0], [panel.at(2.0, 0.5), panel.at(4.0, 1.0)]);
+        assert_eq!(*lines[0], [panel.place(2.0, 0.5), panel.place(4.0, 1.0)]);
         assert_eq!(
             lines.len(),
             1 + 2 + 2,

@@ -18,10 +18,10 @@ use crate::base::error::{Error, Result};
 pub fn pdf(canvas: &Canvas) -> Result<Vec<u8>> {
     let face = &canvas.sheet.face;
     let unit = canvas.sheet.unit as f32;
-    let font = Font::new(face.embedded("PDF")?.to_vec().into(), 0)
-        .ok_or_else(|| failed("the font cannot be read"))?;
+    let font = Font::new(face.font_bytes("PDF")?.to_vec().into(), 0)
+        .ok_or_else(|| pdf_error("the font cannot be read"))?;
     let settings = PageSettings::from_wh(canvas.width as f32 * unit, canvas.height as f32 * unit)
-        .ok_or_else(|| failed("the figure has no size"))?;
+        .ok_or_else(|| pdf_error("the figure has no size"))?;
     let mut document = Document::new();
     let mut page = document.start_page_with(settings);
     let mut surface = page.surface();
@@ -40,11 +40,11 @@ pub fn pdf(canvas: &Canvas) -> Result<Vec<u8>> {
     page.finish();
     document
         .finish()
-        .map_err(|cause| failed(&format!("{cause:?}")))
+        .map_err(|cause| pdf_error(&format!("{cause:?}")))
 }
 
-fn failed(why: &str) -> Error {
-    Error::failed(format!("the PDF cannot be written: {why}"))
+fn pdf_error(why: &str) -> Error {
+    Error::failure(format!("the PDF cannot be written: {why}"))
 }
 
 fn draw_line(surface: &mut Surface<'_>, points: &[Point], color: Rgb, width: f64) {

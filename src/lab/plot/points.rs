@@ -69,7 +69,7 @@ fn point_runs<'s>(series: &'s [Series<'_>]) -> Result<Vec<PointRun<'s>>> {
                     .row
                     .metric(Metric::Offered)?
                     .unwrap_or(f64::NEG_INFINITY),
-                is_saturated: row.whole.saturated()?,
+                is_saturated: row.whole.is_saturated()?,
             });
         }
     }
@@ -115,7 +115,7 @@ fn rate_of_point(runs: &[PointRun<'_>], point: &str) -> f64 {
 }
 
 /// The part of an axis label with the point's rate or clients. Empty for a trace.
-pub fn at_point(point: &str) -> String {
+pub fn point_label(point: &str) -> String {
     let (load, keys) = point.split_at(point.find(',').unwrap_or(point.len()));
     let keys = keys.replacen(',', ", ", 1);
     if let Ok(rate) = load.parse::<f64>() {
@@ -132,7 +132,7 @@ pub fn x_label(series: &[Series<'_>], options: &PlotOptions) -> Option<String> {
     let key = options.x.as_ref()?;
     let loads = distinct(series.iter().filter_map(|s| s.load));
     match loads[..] {
-        [only] => Some(format!("{key}{}", at_point(only))),
+        [only] => Some(format!("{key}{}", point_label(only))),
         _ => Some(key.clone()),
     }
 }
@@ -184,7 +184,7 @@ mod tests {
             ("clients-8", " with 8 clients"),
             ("trace", ""),
         ] {
-            assert_eq!(at_point(point), label);
+            assert_eq!(point_label(point), label);
         }
     }
 }

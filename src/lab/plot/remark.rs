@@ -183,7 +183,7 @@ impl PlotPanel {
     fn place_remark<'r>(&self, remark: &'r Remark) -> Option<PlacedRemark<'r>> {
         let first = remark.line.first()?;
         let last = remark.line.last()?;
-        let ends = [self.at(first.0, first.1), self.at(last.0, last.1)];
+        let ends = [self.place(first.0, first.1), self.place(last.0, last.1)];
         if ends.iter().all(|end| self.area.holds(*end)) {
             Some(PlacedRemark { remark, ends })
         } else {
@@ -239,7 +239,7 @@ impl PlotPanel {
                 // No label that is farther away can be better.
                 break;
             }
-            let cost = distance + canvas.hidden(&label, first);
+            let cost = distance + canvas.hiding_cost(&label, first);
             if cost < least {
                 best = Some((label, distance));
                 least = cost;

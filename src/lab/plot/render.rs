@@ -49,7 +49,7 @@ fn stated_side(canvas: &Canvas, side: f64) -> String {
 /// Draws a figure as a PNG.
 pub fn png(canvas: &Canvas) -> Result<Vec<u8>> {
     let sheet = &canvas.sheet;
-    sheet.face.embedded("PNG")?;
+    sheet.face.font_bytes("PNG")?;
     let longer_side = canvas.width.max(canvas.height);
     let unit = (sheet.unit / 72.0 * PNG_PIXELS).min(MOST_PIXELS / longer_side);
     let size = pixels(canvas, unit);
@@ -63,7 +63,7 @@ pub fn png(canvas: &Canvas) -> Result<Vec<u8>> {
     let image = average(&drawn, width as usize);
     let per_metre = unit / sheet.unit * 72.0 / 0.0254;
     encode(&image, size, per_metre.round() as u32)
-        .map_err(|cause| Error::failed(format!("the PNG cannot be encoded: {cause}")))
+        .map_err(|cause| Error::failure(format!("the PNG cannot be encoded: {cause}")))
 }
 
 fn pixels(canvas: &Canvas, unit: f64) -> [u32; 2] {
@@ -125,7 +125,7 @@ fn paint<B: DrawingBackend>(
     let corner = pixel((canvas.width, canvas.height), unit);
     painter
         .draw_rect((0, 0), corner, &paper, true)
-        .map_err(failed)?;
+        .map_err(drawing_error)?;
     for mark in &canvas.marks {
         match mark {
             CanvasMark::Line(points, color, width) => {
@@ -134,18 +134,20 @@ fn paint<B: DrawingBackend>(
                     points.iter().map(|point| pixel(*point, unit)).collect();
                 path.dedup();
                 if path.len() > 1 {
-                    painter.draw_path(path, &style).map_err(failed)?;
+                    painter.draw_path(path, &style).map_err(drawing_error)?;
                 }
             }
             CanvasMark::Area(points, color) => {
                 let style = ShapeStyle::from(rgb(*color)).filled();
                 let corners = points.iter().map(|point| pixel(*point, unit));
-                painter.fill_polygon(corners, &style).map_err(failed)?;
+                painter
+                    .fill_polygon(corners, &style)
+                    .map_err(drawing_error)?;
             }
             CanvasMark::Text(words) => text(&mut painter, words)?,
         }
     }
-    painter.present().map_err(failed)
+    painter.present().map_err(drawing_error)
 }
 
 fn pixel((x, y): Point, unit: f64) -> (i32, i32) {
@@ -180,7 +182,7 @@ fn write_text(painter: &mut SVGBackend<'_>, text: &TextMark, families: &str) -> 
     };
     painter
         .draw_text(&text.words, &style, pixel(at, SVG_PIXELS))
-        .map_err(failed)
+        .map_err(drawing_error)
 }
 
 /// Paints a text letter by letter, because plotters' own texts lack the space on the left of each letter.
@@ -215,15 +217,15 @@ fn paint_text(
                 let color = rgb(text.color).mix(f64::from(coverage.min(1.0)));
                 done = painter
                     .draw_pixel(at, color.to_backend_color())
-                    .map_err(failed);
+                    .map_err(drawing_error);
             }
         });
     }
     done
 }
 
-fn failed(cause: impl std::fmt::Display) -> Error {
-    Error::failed(format!("the figure cannot be drawn: {cause}"))
+fn drawing_error(cause: impl std::fmt::Display) -> Error {
+    Error::failure(format!("the figure cannot be drawn: {cause}"))
 }
 
 fn rgb((red, green, blue): Rgb) -> RGBColor {
@@ -236,7 +238,7 @@ mod tests {
     use crate::lab::plot::canvas::Stroke;
 
     fn sketch() -> Canvas {
-        let mut canvas = Canvas::sized(60.0, 40.0);
+        let mut canvas = Canvas::with_size(60.0, 40.0);
         canvas.line(&[(5.0, 5.0), (50.0, 30.0)], Stroke::solid((0, 0, 0), 2.0));
         canvas.text("a < b", (30.0, 20.0), 10.0, Align::Center, (0, 0, 0));
         canvas
@@ -269,7 +271,7 @@ mod tests {
     #[test]
     fn a_text_covers_pixels_on_the_right_side_of_its_place() {
         let covered = |align| {
-            let mut canvas = Canvas::sized(100.0, 100.0);
+            let mut canvas = Canvas::with_size(100.0, 100.0);
             canvas.text("HHH", (50.0, 50.0), 10.0, align, (0, 0, 0));
             let mut drawn = vec![255; 100 * 100 * 3];
             paint(

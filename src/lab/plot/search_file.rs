@@ -107,7 +107,7 @@ impl SearchFile {
             }
         }
         let known: Vec<&str> = self.answers.iter().map(|(column, _)| *column).collect();
-        Err(Error::at(
+        Err(Error::mistake(
             path,
             format_args!(
                 "has no column {}; {} writes it",

@@ -104,7 +104,7 @@ impl SearchFile {
         }
         let known = distinct(rows.iter().map(|one| one.row.policy.clone()));
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        let order = names::ordered(&options.look.order, &known)?;
+        let order = names::order(&options.look.order, &known)?;
         let chosen = names::chosen("--policies", &options.policies, &known)?;
         rows.retain(|one| chosen.contains(&one.row.policy.as_str()));
         rows.sort_by_key(|one| order.iter().position(|policy| *policy == one.row.policy));
@@ -196,7 +196,7 @@ impl SearchAnswers<'_> {
         }
         let first = values.first().map_or(0.0, |value| value.0);
         let axes = [
-            Axis::at_values(sweep_keys::short_key(key), &values),
+            Axis::with_values(sweep_keys::short_key(key), &values),
             Axis::linear_to_tick(self.label, highest, 5),
         ];
         let plan = PanelPlan {

@@ -26,13 +26,13 @@ pub struct Sheet {
 
 impl Default for Sheet {
     fn default() -> Sheet {
-        Sheet::of(&Look::default(), Face::default())
+        Sheet::new(&Look::default(), Face::default())
     }
 }
 
 impl Sheet {
     /// The sheet that a look asks for, with the font that was read for it.
-    pub fn of(look: &Look, face: Face) -> Sheet {
+    pub fn new(look: &Look, face: Face) -> Sheet {
         let unit = match look.font_size {
             Some(letters) => letters.0 / SMALL,
             None => UNIT,

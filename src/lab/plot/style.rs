@@ -162,7 +162,7 @@ fn tint_channel(value: u8, strength: f64) -> u8 {
 }
 
 /// The colour of the palette and the strength that give this tint.
-pub fn untinted(tinted: Rgb) -> Option<(Rgb, f64)> {
+pub fn untint(tinted: Rgb) -> Option<(Rgb, f64)> {
     for color in COLORS.into_iter().chain(DARK) {
         let ratio = distance_to_paper(tinted) / distance_to_paper(color);
         let strength = (ratio * 100.0).round() / 100.0;
@@ -219,9 +219,9 @@ mod tests {
         assert_eq!(tint((0, 114, 178), 1.0), (0, 114, 178));
         assert_eq!(tint((0, 0, 0), 0.5), (128, 128, 128));
         for color in COLORS {
-            assert_eq!(untinted(tint(color, 0.3)), Some((color, 0.3)));
-            assert_eq!(untinted(color), Some((color, 1.0)));
+            assert_eq!(untint(tint(color, 0.3)), Some((color, 0.3)));
+            assert_eq!(untint(color), Some((color, 1.0)));
         }
-        assert_eq!(untinted((1, 200, 3)), None);
+        assert_eq!(untint((1, 200, 3)), None);
     }
 }

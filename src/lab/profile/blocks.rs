@@ -103,7 +103,7 @@ fn parts(wanted: &ProfileTarget, settings: &ProfileSettings) -> Vec<ProfilePart>
 }
 
 /// The blocks of one visit of the chosen sizes of each part. The blocks of the last part are at the end.
-fn shuffled(
+fn shuffle_blocks(
     parts: &[ProfilePart],
     chosen: Vec<Vec<u32>>,
     mut random: RandomSequence,
@@ -133,7 +133,7 @@ fn all_sizes(parts: &[ProfilePart]) -> Vec<Vec<u32>> {
 /// The number of times that the measurement of a network calls `progress` before it visits doubtful sizes again.
 pub fn steps(wanted: &ProfileTarget, settings: &ProfileSettings) -> usize {
     let parts = parts(wanted, settings);
-    let blocks = shuffled(&parts, all_sizes(&parts), random::sequence(0, 0, "profile"));
+    let blocks = shuffle_blocks(&parts, all_sizes(&parts), random::sequence(0, 0, "profile"));
     settings.repeats as usize * blocks.iter().map(|block| block.sizes.len()).sum::<usize>()
 }
 
@@ -141,7 +141,7 @@ pub fn steps(wanted: &ProfileTarget, settings: &ProfileSettings) -> usize {
 pub fn measure(subject: &mut ProfileSubject<'_>, profile: &mut NetworkProfile) -> Result<()> {
     let parts = parts(subject.wanted, subject.settings);
     for repeat in 0..subject.settings.repeats {
-        let blocks = shuffled(
+        let blocks = shuffle_blocks(
             &parts,
             all_sizes(&parts),
             random::sequence(0, repeat, "profile"),
@@ -155,7 +155,7 @@ pub fn measure(subject: &mut ProfileSubject<'_>, profile: &mut NetworkProfile) -
         profile.level();
         let doubtful: Vec<Vec<u32>> = parts.iter().map(|part| part.doubtful(profile)).collect();
         profile.again.extend(doubtful.iter().flatten());
-        let blocks = shuffled(&parts, doubtful, random::sequence(0, time, "profile again"));
+        let blocks = shuffle_blocks(&parts, doubtful, random::sequence(0, time, "profile again"));
         blocks
             .iter()
             .try_for_each(|block| visit(subject, &parts, block, profile))?;
@@ -173,7 +173,7 @@ pub fn measure_piece(subject: &mut ProfileSubject<'_>, profile: &mut NetworkProf
     while subject.now.time.get() < end {
         let (blocks, repeat) = &mut profile.left;
         if blocks.is_empty() {
-            *blocks = shuffled(
+            *blocks = shuffle_blocks(
                 &parts,
                 all_sizes(&parts),
                 random::sequence(0, *repeat, "profile pieces"),

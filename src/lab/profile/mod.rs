@@ -42,7 +42,7 @@ use self::samples::{
     CellTimes, ProfileClock, SamplesByBatch, Slowness, TaskKind, TimeSamples, TimedTask,
     mean_over_median,
 };
-pub use self::targets::{ProfileTarget, batches_of, cells_of, measured};
+pub use self::targets::{ProfileTarget, batches_of, cells_of, measured_model};
 use self::whole::TaskTime;
 use crate::base::error::{Error, Result};
 use crate::base::memory::require;
@@ -168,7 +168,7 @@ struct NetworkProfile {
 
 impl NetworkProfile {
     /// The samples of tasks and steps with their batch sizes.
-    fn timed(&mut self) -> impl Iterator<Item = (u32, &mut TimeSamples)> {
+    fn samples_by_batch(&mut self) -> impl Iterator<Item = (u32, &mut TimeSamples)> {
         self.times
             .0
             .values_mut()
@@ -190,8 +190,8 @@ impl NetworkProfile {
 
     /// Separates the costs of tasks from the slowness of blocks.
     fn level(&mut self) {
-        let slowness = Slowness::fit(self.timed().map(|(_, samples)| &*samples));
-        for (_, samples) in self.timed() {
+        let slowness = Slowness::fit(self.samples_by_batch().map(|(_, samples)| &*samples));
+        for (_, samples) in self.samples_by_batch() {
             samples.level(&slowness);
         }
         self.slowness = slowness;
@@ -231,7 +231,7 @@ fn id_of(model: &Model, cell: &str) -> CellId {
 }
 
 /// Requests of these shapes.
-fn unfolded(shapes: Vec<Shape>, model: &Model) -> Result<Requests> {
+fn build_requests(shapes: Vec<Shape>, model: &Model) -> Result<Requests> {
     Requests::unfold(Arc::from(shapes), model).map_err(Error::input)
 }
 

@@ -9,7 +9,7 @@ use super::blocks::{measure, measure_piece};
 use super::samples::{self, MedianCost, ProfileClock, STEPS, TASKS, TaskKind, costs};
 use super::whole::additional_times;
 use super::{
-    NetworkProfile, ProfileSettings, ProfileSteps, ProfileSubject, ProfileTarget, unfolded,
+    NetworkProfile, ProfileSettings, ProfileSteps, ProfileSubject, ProfileTarget, build_requests,
 };
 use crate::base::clock;
 use crate::base::error::{Context as _, Error, Result};
@@ -18,7 +18,7 @@ use crate::core::cost::noise::{MeasuredTask, NoiseRecord};
 use crate::core::record::execution::Decisions;
 use crate::core::workload::row_names::{DEMAND, GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 use crate::devices::network::Network;
-use crate::lab::results::table::aligned;
+use crate::lab::results::table::align;
 use crate::lab::run::executor::{Loaded, WorkerSettings};
 
 /// The files and texts of a profile.
@@ -182,7 +182,7 @@ impl Session {
             csv: comments + &lines,
             noise,
             notes,
-            shown: aligned(&table),
+            shown: align(&table),
             interrupted: *interrupted,
         }
     }
@@ -204,7 +204,7 @@ fn load(wanted: &ProfileTarget, settings: &ProfileSettings) -> Result<Box<dyn Lo
         on = on.with(device.clone());
     }
     let engine = executor.load(network, &on)?;
-    let trees = unfolded(wanted.trees.clone(), &wanted.model)?;
+    let trees = build_requests(wanted.trees.clone(), &wanted.model)?;
     for (number, tree) in trees.graphs.iter().enumerate() {
         engine
             .network()
@@ -285,11 +285,11 @@ fn rows(profile: &NetworkProfile, overheads: bool, sized: bool) -> Vec<Vec<Strin
             costs.collect()
         });
         for (name, costs) in [
-            (cell.clone(), times.own(TASKS, cell, input)),
+            (cell.clone(), times.steady_costs(TASKS, cell, input)),
             (format!("{cell}.{SWITCH}"), times.more(TASKS, cell, input)),
             (
                 format!("{cell}.{WHOLE}"),
-                times.own(samples::WHOLE, cell, input),
+                times.steady_costs(samples::WHOLE, cell, input),
             ),
             (
                 format!("{cell}.{WHOLE}.{SWITCH}"),

@@ -40,7 +40,13 @@ pub struct CellTimes(pub BTreeMap<(TaskKind, String, u32), SamplesByBatch>);
 
 impl CellTimes {
     /// The samples of a batch size, which may be new.
-    pub fn at(&mut self, kind: TaskKind, cell: &str, input: u32, batch: u32) -> &mut TimeSamples {
+    pub fn samples(
+        &mut self,
+        kind: TaskKind,
+        cell: &str,
+        input: u32,
+        batch: u32,
+    ) -> &mut TimeSamples {
         self.0
             .entry((kind, cell.to_string(), input))
             .or_default()
@@ -54,7 +60,7 @@ impl CellTimes {
     }
 
     /// The costs of a cell that follows itself; where it never does, those after another cell.
-    pub fn own(
+    pub fn steady_costs(
         &self,
         [kind, switched]: [TaskKind; 2],
         cell: &str,
@@ -90,7 +96,11 @@ impl CellTimes {
     }
 
     /// The costs of a cell's tasks by batch size, on this number of streams.
-    fn on_streams(&self, streams: u16, cell: &str) -> impl Iterator<Item = (u32, MedianCost)> + '_ {
+    fn stream_costs(
+        &self,
+        streams: u16,
+        cell: &str,
+    ) -> impl Iterator<Item = (u32, MedianCost)> + '_ {
         self.get(TaskKind::Streams(streams), cell, 0)
             .into_iter()
             .flat_map(costs)
@@ -99,9 +109,9 @@ impl CellTimes {
     /// The share of the device that a step uses, in parts per million: a fourth of a step's time while four streams run
     /// the same step, divided by its time alone.
     pub fn demands(&self, cell: &str) -> BTreeMap<u32, (u64, f64)> {
-        let alone: BTreeMap<u32, MedianCost> = self.on_streams(1, cell).collect();
+        let alone: BTreeMap<u32, MedianCost> = self.stream_costs(1, cell).collect();
         let mut demands = BTreeMap::new();
-        for (batch, (together, spread)) in self.on_streams(4, cell) {
+        for (batch, (together, spread)) in self.stream_costs(4, cell) {
             let Some((time, deviation)) = alone.get(&batch).filter(|(time, _)| time.0 > 0) else {
                 continue;
             };
@@ -117,10 +127,10 @@ impl CellTimes {
     pub fn disagreeing(&self, cell: &str) -> Vec<(u32, f64, f64)> {
         /// The share of the time up to which a deviation does not count.
         const NEGLIGIBLE: f64 = 0.1;
-        let alone: BTreeMap<u32, MedianCost> = self.on_streams(1, cell).collect();
+        let alone: BTreeMap<u32, MedianCost> = self.stream_costs(1, cell).collect();
         let demands = self.demands(cell);
         let mut found = Vec::new();
-        for (batch, (together, _)) in self.on_streams(2, cell) {
+        for (batch, (together, _)) in self.stream_costs(2, cell) {
             let (Some((demand, _)), Some((time, _))) = (demands.get(&batch), alone.get(&batch))
             else {
                 continue;
@@ -488,7 +498,7 @@ mod tests {
         ] {
             for (streams, time) in [1, 2, 4].into_iter().zip(took) {
                 times
-                    .at(TaskKind::Streams(streams), "lstm", 0, batch)
+                    .samples(TaskKind::Streams(streams), "lstm", 0, batch)
                     .add(Nanos(time));
             }
         }

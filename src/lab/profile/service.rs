@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::slice;
 
 use super::samples::{TaskKind, TimedTask, as_seen, costs, curve};
-use super::targets::{children, of_input};
-use super::{NetworkProfile, ProfileSettings, ProfileSubject, unfolded};
+use super::targets::{children, shape_with_input};
+use super::{NetworkProfile, ProfileSettings, ProfileSubject, build_requests};
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, TaskId, WorkerId};
 use crate::core::cost::curve::Curve;
@@ -49,7 +49,7 @@ pub fn serve(
         now,
         ..
     } = *subject;
-    let requests = unfolded(shapes, &wanted.model)?;
+    let requests = build_requests(shapes, &wanted.model)?;
     let cells = wanted.model.cell_types();
     let setup = Setup {
         model: &wanted.model,
@@ -87,7 +87,7 @@ pub fn serve(
         .time
         .replace(now.time.get().saturating_add(backend.now()));
     if let Some((_, _, reason)) = recorder.failures.first() {
-        return Err(Error::failed(format!("a measured task failed: {reason}")));
+        return Err(Error::failure(format!("a measured task failed: {reason}")));
     }
     let mut steps: BTreeMap<TaskId, Vec<StepTime>> = BTreeMap::new();
     for step in log.try_iter() {
@@ -104,7 +104,7 @@ pub fn serve(
 
 impl ServiceRun {
     /// A measured time of a task that began at this instant of the run.
-    pub fn timed(&self, start: Nanos, time: Nanos) -> TimedTask {
+    pub fn timed_task(&self, start: Nanos, time: Nanos) -> TimedTask {
         TimedTask {
             time,
             at: self.started + start,
@@ -113,7 +113,7 @@ impl ServiceRun {
     }
 
     /// The tasks in the order of submission, each with the task before it on its worker.
-    pub fn in_turn(&self) -> impl Iterator<Item = (Option<&TaskRow>, &TaskRow)> {
+    pub fn submission_order(&self) -> impl Iterator<Item = (Option<&TaskRow>, &TaskRow)> {
         let mut last: BTreeMap<WorkerId, &TaskRow> = BTreeMap::new();
         self.tasks
             .iter()
@@ -147,7 +147,7 @@ pub fn measure_launch(
     let members = batch as usize * workers;
     let tasks = (DECIDED_MEMBERS / batch as usize).clamp(12, 120);
     let shapes = match &wanted.model {
-        Model::Dnn(_) => vec![of_input(wanted.input_sizes()[0]); tasks * members],
+        Model::Dnn(_) => vec![shape_with_input(wanted.input_sizes()[0]); tasks * members],
         Model::Seq2Seq => {
             let half = tasks as u32 / 2;
             vec![
@@ -180,13 +180,16 @@ pub fn measure_launch(
     let seen = subject.host_observed_times();
     let served = serve(subject, shapes, clients, &policy, batch)?;
     let times = profile.launches.entry(batch).or_default();
-    for (before, task) in served.in_turn().filter(|(_, task)| task.batch == batch) {
+    for (before, task) in served
+        .submission_order()
+        .filter(|(_, task)| task.batch == batch)
+    {
         // The first task waits for all arrivals.
         let Some(before) = before else { continue };
         let start = if seen {
             let cell = task.cells.first();
             let step = cell.and_then(|cell| steps[cell.index()].as_ref());
-            let step = step.map_or(Nanos::ZERO, |step| step.at(task.batch));
+            let step = step.map_or(Nanos::ZERO, |step| step.time(task.batch));
             task.finish.saturating_since(step)
         } else {
             task.start
@@ -256,7 +259,7 @@ pub fn measure_trees(
         &held,
         batch,
     )?];
-    for (before, task) in runs[0].in_turn() {
+    for (before, task) in runs[0].submission_order() {
         if let Some(before) = before.filter(|before| task.submit < before.finish)
             && [task.batch, before.batch] == [batch; 2]
         {
@@ -313,8 +316,8 @@ fn add_cell(
         // The first task of a decision waits for the host.
         profile
             .times
-            .at(TaskKind::Task, cell, 0, size)
-            .extend(as_seen(&by_decision(&found)));
+            .samples(TaskKind::Task, cell, 0, size)
+            .extend(as_seen(&group_by_decision(&found)));
         return;
     }
     for one in found {
@@ -323,12 +326,15 @@ fn add_cell(
         } else {
             TaskKind::Task
         };
-        profile.times.at(kind, cell, 0, size).extend([one.timed]);
+        profile
+            .times
+            .samples(kind, cell, 0, size)
+            .extend([one.timed]);
     }
 }
 
 /// The tasks of each decision, and whether the host saw each begin.
-fn by_decision(found: &[CellTask]) -> Vec<Vec<(TimedTask, bool)>> {
+fn group_by_decision(found: &[CellTask]) -> Vec<Vec<(TimedTask, bool)>> {
     let decisions = found.chunk_by(|a, b| a.decision == b.decision);
     decisions
         .map(|tasks| tasks.iter().map(|one| (one.timed, one.watched)).collect())
@@ -369,12 +375,12 @@ struct CellTask {
 fn tasks_of_cell(served: &ServiceRun, cell: CellId) -> Vec<CellTask> {
     let mut first_looks: BTreeMap<(WorkerId, Nanos), Nanos> = BTreeMap::new();
     let mut found = Vec::new();
-    for (before, task) in served.in_turn() {
+    for (before, task) in served.submission_order() {
         let decision = (task.worker, task.submit);
         let first_look = *first_looks.entry(decision).or_insert(task.finish);
         if task.cells[..] == [cell] {
             let switched = before.is_some_and(|before| before.cells[..] != [cell]);
-            let timed = served.timed(task.start, task.finish - task.start);
+            let timed = served.timed_task(task.start, task.finish - task.start);
             found.push(CellTask {
                 batch: task.batch,
                 decision,
@@ -409,7 +415,7 @@ mod tests {
         let decision = [(0, 40, false), (40, 64, true), (64, 64, true)].map(ran);
         let next = [(100, 190, false), (190, 190, false), (190, 190, false)].map(ran);
         let times = |found: &[CellTask]| {
-            as_seen(&by_decision(found))
+            as_seen(&group_by_decision(found))
                 .iter()
                 .map(|one| one.time)
                 .collect::<Vec<_>>()

@@ -4,8 +4,8 @@ use std::iter::repeat_n;
 use std::ops::Range;
 
 use super::samples::{ProfileClock, STEPS, TaskKind, TimedTask, as_seen};
-use super::targets::{ProfileTarget, of_input};
-use super::{NetworkProfile, ProfileSubject, id_of, unfolded};
+use super::targets::{ProfileTarget, shape_with_input};
+use super::{NetworkProfile, ProfileSubject, build_requests, id_of};
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::core::backend::Backend;
@@ -96,7 +96,7 @@ pub fn benches(wanted: &ProfileTarget) -> Vec<SteadyBench> {
         Model::Dnn(cell) => wanted
             .input_sizes()
             .iter()
-            .map(|input| SteadyBench::single_cell(cell, &of_input(*input), *input))
+            .map(|input| SteadyBench::single_cell(cell, &shape_with_input(*input), *input))
             .collect(),
         _ => Vec::new(),
     }
@@ -149,7 +149,7 @@ pub fn measure(
         fresh += batch;
         first..first + batch
     };
-    let requests = unfolded(shapes, &wanted.model)?;
+    let requests = build_requests(shapes, &wanted.model)?;
     let mut trains = Trains::start(subject, &requests, most)?;
     for set in (0..2).filter(|set| bench.cells[*set] == "decoder") {
         let encoder = id_of(&wanted.model, "encoder");
@@ -197,7 +197,7 @@ pub fn measure(
                     let durations = train.durations_at(|place| !turns || place % 2 == turn);
                     profile
                         .times
-                        .at(kind, cell, bench.input, batch)
+                        .samples(kind, cell, bench.input, batch)
                         .extend(durations);
                 }
                 if kind == TaskKind::Task {
@@ -231,8 +231,8 @@ pub fn measure_operators(
     let Some(network) = wanted.model.network() else {
         return Ok(());
     };
-    let requests = unfolded(
-        vec![of_input(input); (SETS + 1) * workers * size],
+    let requests = build_requests(
+        vec![shape_with_input(input); (SETS + 1) * workers * size],
         &wanted.model,
     )?;
     let mut trains = Trains::start(subject, &requests, batch)?;
@@ -253,7 +253,7 @@ pub fn measure_operators(
         let durations = pass(1, SETS, operator)?.durations();
         profile
             .times
-            .at(
+            .samples(
                 TaskKind::Task,
                 &operator.name,
                 network.input(operator, input),
@@ -283,7 +283,7 @@ pub fn measure_persistent(
     }
     let largest = batches.iter().max().map_or(1, |most| *most as usize);
     let id = id_of(&wanted.model, cell);
-    let requests = unfolded(
+    let requests = build_requests(
         vec![Shape::Chain(MAX_LENGTH); settings.workers * largest],
         &wanted.model,
     )?;
@@ -313,7 +313,7 @@ pub fn measure_persistent(
                 let durations = run(SEEN_TRAIN, batch, length)?.durations();
                 profile
                     .times
-                    .at(TaskKind::Persistent(length), cell, 0, batch)
+                    .samples(TaskKind::Persistent(length), cell, 0, batch)
                     .extend(durations);
             }
         }
@@ -466,7 +466,7 @@ impl<'e> Trains<'e> {
             let done = self
                 .backend
                 .wait(None)
-                .ok_or_else(|| Error::failed("a task that was submitted never ended"))?;
+                .ok_or_else(|| Error::failure("a task that was submitted never ended"))?;
             tasks[(done.task.0 - first) as usize % lanes.len()].push(done);
         }
         for tasks in &mut tasks {
@@ -480,7 +480,7 @@ impl<'e> Trains<'e> {
             .into_iter()
             .find_map(|request| self.backend.failure(request))
         {
-            Some(reason) => Err(Error::failed(format!("a measured task failed: {reason}"))),
+            Some(reason) => Err(Error::failure(format!("a measured task failed: {reason}"))),
             None => Ok(Train {
                 tasks,
                 seen: self.seen,
@@ -516,7 +516,10 @@ impl Train {
             for (place, task) in of_stream.iter().enumerate() {
                 let is_inner = (1..of_stream.len() - 1).contains(&place);
                 let is_watched = !self.seen || task.start > of_stream[0].finish;
-                timed.push((self.timed(task), is_inner && counts(place) && is_watched));
+                timed.push((
+                    self.timed_task(task),
+                    is_inner && counts(place) && is_watched,
+                ));
             }
             tasks.push(timed);
         }
@@ -531,7 +534,7 @@ impl Train {
             .collect()
     }
 
-    fn timed(&self, task: &Completion) -> TimedTask {
+    fn timed_task(&self, task: &Completion) -> TimedTask {
         TimedTask {
             time: task.finish - task.start,
             at: self.started + task.start,

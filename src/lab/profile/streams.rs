@@ -7,7 +7,7 @@
 
 use super::samples::TaskKind;
 use super::steady::{NodeSupply, ROWS, SteadyBench, Trains};
-use super::{NetworkProfile, ProfileSubject, id_of, unfolded};
+use super::{NetworkProfile, ProfileSubject, build_requests, id_of};
 use crate::base::error::Result;
 use crate::core::task::{MemberList, Step};
 use crate::lab::run::executor::Preparation;
@@ -45,7 +45,7 @@ pub fn measure(
     let most = batches.iter().max().copied().unwrap_or(1);
     let lanes = STREAMS.into_iter().max().unwrap_or(1);
     let requests = vec![shape.clone(); settings.workers * usize::from(lanes) * most as usize];
-    let requests = unfolded(requests, &wanted.model)?;
+    let requests = build_requests(requests, &wanted.model)?;
     let preparation = Preparation {
         streams: lanes,
         runs_several_steps: true,
@@ -92,7 +92,7 @@ pub fn measure(
                 let durations = run(streams, batch)?.durations();
                 profile
                     .times
-                    .at(TaskKind::Streams(streams), cell, 0, batch)
+                    .samples(TaskKind::Streams(streams), cell, 0, batch)
                     .extend(durations);
             }
         }

@@ -56,7 +56,7 @@ pub fn cells_of(model: &Model) -> Vec<String> {
 }
 
 /// The model that is measured: the cell for any number of children represents those for each number.
-pub fn measured(model: &Model) -> Model {
+pub fn measured_model(model: &Model) -> Model {
     match model {
         Model::ChildSumByArity(_) => Model::ChildSumTreeLstm,
         other => other.clone(),
@@ -65,7 +65,12 @@ pub fn measured(model: &Model) -> Model {
 
 impl ProfileTarget {
     /// Cells of a model, on complete binary trees if the model takes trees.
-    pub fn of_cells(model: Model, spec: Spec, cells: Vec<String>, inputs: &[u32]) -> ProfileTarget {
+    pub fn from_cells(
+        model: Model,
+        spec: Spec,
+        cells: Vec<String>,
+        inputs: &[u32],
+    ) -> ProfileTarget {
         let (trees, trees_from) = if model.takes_trees() {
             (
                 vec![complete_tree(LEAVES)],
@@ -86,10 +91,10 @@ impl ProfileTarget {
 
     /// The cells of a scenario's model, on trees from its dataset. By default, sizes of inputs double up to the longest
     /// request; in a listed network they grow by a quarter, since the simulator rounds inputs up.
-    pub fn of_scenario(scenario: &Scenario, given: &[u32]) -> Result<ProfileTarget> {
-        let model = measured(&scenario.workload.model);
+    pub fn from_scenario(scenario: &Scenario, given: &[u32]) -> Result<ProfileTarget> {
+        let model = measured_model(&scenario.workload.model);
         let mut wanted =
-            ProfileTarget::of_cells(model.clone(), target::spec(scenario), cells_of(&model), &[]);
+            ProfileTarget::from_cells(model.clone(), target::spec(scenario), cells_of(&model), &[]);
         let takes_tokens = model
             .network()
             .map_or(matches!(model, Model::Dnn(_)), |net| {
@@ -152,7 +157,7 @@ impl ProfileTarget {
 }
 
 /// A request with an input of this size; 0 is a fixed size.
-pub fn of_input(size: u32) -> Shape {
+pub fn shape_with_input(size: u32) -> Shape {
     if size == 0 {
         Shape::Fixed
     } else {

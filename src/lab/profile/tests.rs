@@ -36,7 +36,7 @@ fn truth(batch: u32) -> u64 {
 
 /// The true demand, which is above a fourth of the device: four streams can't show less.
 fn true_demand(batch: u32) -> Share {
-    Share::of(25 + batch, 100)
+    Share::from_ratio(25 + batch, 100)
 }
 
 impl Executor for &'static Disturbed {
@@ -125,9 +125,9 @@ impl Timing for Truth {
         true_demand(task.batch)
     }
 
-    fn disturbed(&mut self, time: Nanos, start: Nanos) -> Nanos {
+    fn disturb(&mut self, time: Nanos, start: Nanos) -> Nanos {
         let at = self.started + start.0;
-        let time = Nanos::rounded(time.0 as f64 * self.device.0.at(at as f64 / 1e9));
+        let time = Nanos::round(time.0 as f64 * self.device.0.at(at as f64 / 1e9));
         self.clock.store(at + time.0, Ordering::Relaxed);
         time
     }
@@ -178,7 +178,7 @@ fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, ProfileReport) {
         seed: 1,
         weights: None,
     };
-    let wanted = ProfileTarget::of_cells(Model::Lstm, spec, cells_of(&Model::Lstm), &[]);
+    let wanted = ProfileTarget::from_cells(Model::Lstm, spec, cells_of(&Model::Lstm), &[]);
     let batches = executor.profile_batches().to_vec();
     let settings = ProfileSettings {
         batches: batches.clone(),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::samples::{CellTimes, SamplesByBatch, TaskKind, WHOLE, curve};
 use super::service::{ServiceRun, serve};
 use super::steady::measure_operators;
-use super::targets::{ProfileTarget, cells_of, children, of_input};
+use super::targets::{ProfileTarget, cells_of, children, shape_with_input};
 use super::{NetworkProfile, ProfileSettings, ProfileSubject};
 use crate::base::error::Result;
 use crate::base::units::Nanos;
@@ -38,10 +38,10 @@ pub fn additional_times(tasks: &[TaskTime], times: &CellTimes) -> SamplesByBatch
         for (cell, batch, took) in &task.others {
             let curve = typical
                 .entry(cell)
-                .or_insert_with(|| curve(&times.own(WHOLE, cell, 0)));
+                .or_insert_with(|| curve(&times.steady_costs(WHOLE, cell, 0)));
             time += curve
                 .as_ref()
-                .map_or(0, |curve| took.0 as i64 - curve.at(*batch).0 as i64);
+                .map_or(0, |curve| took.0 as i64 - curve.time(*batch).0 as i64);
         }
         found
             .entry(task.requests)
@@ -133,20 +133,20 @@ fn shape(wanted: &ProfileTarget, number: u32, is_uneven: bool) -> Shape {
     match &wanted.model {
         model if model.takes_trees() => wanted.trees[number as usize % wanted.trees.len()].clone(),
         Model::Seq2Seq if is_uneven => Shape::Seq2Seq {
-            source: mixed(number, 7),
-            target: mixed(number, 11),
+            source: mixed_length(number, 7),
+            target: mixed_length(number, 11),
         },
         Model::Seq2Seq => Shape::Seq2Seq {
             source: LENGTH,
             target: LENGTH,
         },
-        _ if is_uneven => Shape::Chain(mixed(number, 7)),
+        _ if is_uneven => Shape::Chain(mixed_length(number, 7)),
         _ => Shape::Chain(LENGTH),
     }
 }
 
 /// Lengths from 1 to twice [`LENGTH`] in a mixed order.
-fn mixed(place: u32, stride: u32) -> u32 {
+fn mixed_length(place: u32, stride: u32) -> u32 {
     place * stride % (2 * LENGTH) + 1
 }
 
@@ -160,7 +160,7 @@ fn add_steps(
 ) {
     let names = cells_of(&wanted.model);
     let trees = wanted.model.takes_trees();
-    for (before, task) in served.in_turn() {
+    for (before, task) in served.submission_order() {
         let last = before.and_then(|before| served.steps.get(&before.task)?.last());
         let (Some(last), Some(steps)) = (last, served.steps.get(&task.task)) else {
             continue;
@@ -185,8 +185,8 @@ fn add_steps(
                 let time = Nanos(step.time.0 * u64::from(batch) / u64::from(step.batch));
                 profile
                     .times
-                    .at(kind, name, 0, batch)
-                    .extend([served.timed(start, time)]);
+                    .samples(kind, name, 0, batch)
+                    .extend([served.timed_task(start, time)]);
             }
         }
         if task.batch == requests {
@@ -245,7 +245,7 @@ pub fn measure_listed(
         };
         let served = serve(
             subject,
-            vec![of_input(input); clients * tasks],
+            vec![shape_with_input(input); clients * tasks],
             clients,
             &policy,
             0,
@@ -270,7 +270,10 @@ fn add_operators(
     } else {
         Some(sum_of_operators(wanted, input, batch, profile))
     };
-    for (before, task) in served.in_turn().filter(|(_, task)| task.batch == batch) {
+    for (before, task) in served
+        .submission_order()
+        .filter(|(_, task)| task.batch == batch)
+    {
         let Some(before) = before else { continue };
         let steps = served.steps.get(&task.task).map_or(&[][..], Vec::as_slice);
         let mut end = task.start;
@@ -281,8 +284,8 @@ fn add_operators(
             let input = if cell.sized { input } else { 0 };
             profile
                 .times
-                .at(TaskKind::Task, &cell.name, input, batch)
-                .extend([served.timed(start, step.time)]);
+                .samples(TaskKind::Task, &cell.name, input, batch)
+                .extend([served.timed_task(start, step.time)]);
         }
         let within = apart.unwrap_or_else(|| steps.iter().map(|step| step.time).sum());
         let outside = (task.finish - task.start).saturating_since(within);
@@ -335,12 +338,14 @@ mod tests {
 
     fn leaves(steps: &[(u32, u64)], turns: &[(u32, u64)]) -> CellTimes {
         let mut times = CellTimes::default();
-        steps
-            .iter()
-            .for_each(|(batch, ns)| times.at(TaskKind::Whole, "leaf", 0, *batch).add(Nanos(*ns)));
+        steps.iter().for_each(|(batch, ns)| {
+            times
+                .samples(TaskKind::Whole, "leaf", 0, *batch)
+                .add(Nanos(*ns))
+        });
         turns.iter().for_each(|(batch, ns)| {
             times
-                .at(TaskKind::WholeSwitched, "leaf", 0, *batch)
+                .samples(TaskKind::WholeSwitched, "leaf", 0, *batch)
                 .add(Nanos(*ns))
         });
         times
@@ -355,7 +360,10 @@ mod tests {
                 .map(|(b, (t, _))| (*b, t.0))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(ns(times.own(WHOLE, "leaf", 0)), [(1, 10), (2, 12), (4, 30)]);
+        assert_eq!(
+            ns(times.steady_costs(WHOLE, "leaf", 0)),
+            [(1, 10), (2, 12), (4, 30)]
+        );
         assert_eq!(ns(times.more(WHOLE, "leaf", 0)), [(1, 5), (4, 0)]);
     }
 

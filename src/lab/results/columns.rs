@@ -101,7 +101,7 @@ impl<'c, T> Column<'c, T> {
         }
     }
 
-    pub fn given(
+    pub fn optional(
         name: impl Into<Cow<'static, str>>,
         of: impl Fn(&T) -> Option<String> + 'c,
     ) -> Self {
@@ -148,7 +148,7 @@ pub fn swept_columns<'c, T: 'c>(
     let keys = sweep_keys::keys(rows.iter().map(of));
     keys.into_iter().map(move |key| {
         let key = key.to_string();
-        Column::given(key.clone(), move |row| {
+        Column::optional(key.clone(), move |row| {
             sweep_keys::value(of(row), &key).map(String::from)
         })
     })
@@ -246,7 +246,7 @@ impl Metric {
     }
 
     /// The metric of this name: its column, with or without the unit.
-    pub fn named(name: &str) -> Option<Metric> {
+    pub fn find(name: &str) -> Option<Metric> {
         Metric::all().find(|metric| metric.name() == name || metric.short_name() == name)
     }
 
@@ -276,7 +276,7 @@ impl Metric {
     }
 
     /// The value in a summary, or `None` if the run is too short for it.
-    pub fn of(self, summary: &Summary) -> Option<f64> {
+    pub fn value(self, summary: &Summary) -> Option<f64> {
         (self.definition().of)(summary)
     }
 }

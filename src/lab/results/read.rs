@@ -49,7 +49,10 @@ impl CsvFile {
             .map_err(|cause| broken(path, &cause))?
             .clone();
         if names.is_empty() {
-            return Err(Error::at(path, "is empty; it should begin with a header"));
+            return Err(Error::mistake(
+                path,
+                "is empty; it should begin with a header",
+            ));
         }
         Ok(CsvFile {
             path: path.to_path_buf(),
@@ -84,7 +87,7 @@ impl CsvFile {
             .position(|known| known == name)
             .ok_or_else(|| {
                 let known = self.names.iter().collect::<Vec<_>>().join(", ");
-                Error::at(
+                Error::mistake(
                     &self.path,
                     format_args!("no column \"{name}\"; there are {known}"),
                 )
@@ -171,14 +174,14 @@ impl<'a> CsvRow<'a> {
     pub fn whole(&self, name: &str) -> Result<u64> {
         let text = self.text(name)?;
         text.parse().map_err(|cause: std::num::ParseIntError| {
-            self.error(name, &not_whole(text, cause.kind()))
+            self.error(name, &integer_problem(text, cause.kind()))
         })
     }
 
     /// An error that names the file, the line and the column.
     pub fn error(&self, name: &str, what: &str) -> Error {
         let line = self.record.position().map_or(0, csv::Position::line);
-        Error::at(&self.file.path, format_args!("line {line}: {name}: {what}"))
+        Error::mistake(&self.file.path, format_args!("line {line}: {name}: {what}"))
     }
 
     fn deserialize<T: LogRow>(&self) -> Result<T> {
@@ -190,7 +193,7 @@ impl<'a> CsvRow<'a> {
             let field = err.field().unwrap_or_default() as usize;
             let what = match err.kind() {
                 DeserializeErrorKind::ParseInt(cause) => {
-                    not_whole(&self.record[field], cause.kind())
+                    integer_problem(&self.record[field], cause.kind())
                 }
                 kind => kind.to_string(),
             };
@@ -199,7 +202,7 @@ impl<'a> CsvRow<'a> {
     }
 }
 
-fn not_whole(text: &str, why: &IntErrorKind) -> String {
+fn integer_problem(text: &str, why: &IntErrorKind) -> String {
     match why {
         IntErrorKind::Empty => "is empty; a whole number is needed".into(),
         IntErrorKind::PosOverflow => format!("{text} is too large"),
@@ -218,7 +221,7 @@ fn broken(path: &Path, cause: &csv::Error) -> Error {
         csv::ErrorKind::Utf8 { .. } => format!("line {line}: is not UTF-8 text"),
         _ => format!("cannot be read: {cause}"),
     };
-    Error::at(path, what)
+    Error::mistake(path, what)
 }
 
 #[cfg(test)]

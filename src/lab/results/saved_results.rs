@@ -42,7 +42,7 @@ impl SavedResults {
                     swept: Vec::new(),
                 });
             }
-            return Err(Error::at(
+            return Err(Error::mistake(
                 path,
                 format_args!("has no summary.csv{}", scenarios_below(path)),
             ));
@@ -141,7 +141,8 @@ impl SavedResults {
             return Ok(None);
         };
         let parsed = serde_json::from_str(&text).map(Some);
-        parsed.map_err(|cause| Error::at(&path, format_args!("{cause}; run the scenario again")))
+        parsed
+            .map_err(|cause| Error::mistake(&path, format_args!("{cause}; run the scenario again")))
     }
 }
 
@@ -152,7 +153,7 @@ pub fn within(folder: &Path, parts: &[&str]) -> Result<PathBuf> {
     for part in parts {
         path.push(part);
         if path.is_symlink() {
-            return Err(Error::at(
+            return Err(Error::mistake(
                 &path,
                 "is a link; results are read only from their own folder",
             ));
@@ -164,7 +165,7 @@ pub fn within(folder: &Path, parts: &[&str]) -> Result<PathBuf> {
 pub fn read_json(path: &Path) -> Result<Value> {
     let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
     serde_json::from_str(&text)
-        .map_err(|cause| Error::at(path, format_args!("is not JSON: {cause}")))
+        .map_err(|cause| Error::mistake(path, format_args!("is not JSON: {cause}")))
 }
 
 /// The end of the error message about a folder without results, which may be the parent of results folders.
@@ -266,7 +267,7 @@ impl<'a> CsvRow<'a> {
 
     /// Whether the system did not keep up. Without the column, it did not if it served less than 95 % of the offered
     /// rate.
-    pub fn saturated(&self) -> Result<bool> {
+    pub fn is_saturated(&self) -> Result<bool> {
         match self.text("saturated") {
             Ok("true") => Ok(true),
             Ok("false" | "") => Ok(false),

@@ -52,7 +52,7 @@ impl SummaryRow {
     }
 
     pub fn estimate(&self, metric: Metric) -> MetricEstimate {
-        self.estimate_by(|run| metric.of(run))
+        self.estimate_by(|run| metric.value(run))
     }
 
     /// The mean of any value of the summaries.
@@ -76,13 +76,13 @@ impl SummaryRow {
     /// # Panics
     /// When the numbers of replications differ.
     pub fn difference(&self, other: &SummaryRow, metric: Metric) -> Option<Interval> {
-        let own = self.values(|run| metric.of(run))?;
-        let others = other.values(|run| metric.of(run))?;
+        let own = self.values(|run| metric.value(run))?;
+        let others = other.values(|run| metric.value(run))?;
         paired_difference(&own, &others)
     }
 
     /// Whether the system did not keep up: true if this holds for any replication, false if it does not hold for all.
-    pub fn saturated(&self) -> Option<bool> {
+    pub fn is_saturated(&self) -> Option<bool> {
         if self.runs.iter().any(|run| run.saturated == Some(true)) {
             return Some(true);
         }
@@ -193,7 +193,10 @@ pub fn columns(rows: &[SummaryRow], of_classes: bool) -> Vec<Column<'static, Sum
     }
     for metric in metrics() {
         if *metric == Metric::Warmup && !of_classes {
-            columns.extend([point(), Column::truth("saturated", SummaryRow::saturated)]);
+            columns.extend([
+                point(),
+                Column::truth("saturated", SummaryRow::is_saturated),
+            ]);
         }
         columns.push(value(metric));
     }
@@ -300,7 +303,7 @@ mod tests {
             row(&[]).estimate(Metric::Completed),
             MetricEstimate::default()
         );
-        assert_eq!(row(&[]).saturated(), None);
+        assert_eq!(row(&[]).is_saturated(), None);
     }
 
     #[test]
@@ -338,12 +341,12 @@ mod tests {
             ..Summary::default()
         };
         assert_eq!(
-            row(&[with(Some(false)), with(Some(true))]).saturated(),
+            row(&[with(Some(false)), with(Some(true))]).is_saturated(),
             Some(true)
         );
-        assert_eq!(row(&[with(Some(false)), with(None)]).saturated(), None);
+        assert_eq!(row(&[with(Some(false)), with(None)]).is_saturated(), None);
         assert_eq!(
-            row(&[with(Some(false)), with(Some(false))]).saturated(),
+            row(&[with(Some(false)), with(Some(false))]).is_saturated(),
             Some(false)
         );
     }

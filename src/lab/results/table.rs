@@ -31,7 +31,7 @@ const NAME_WIDTH: usize = 20;
 /// `-`, and a saturated or invalid row has a mark. Replicated figures show 95 % half-widths as a share of the metric,
 /// except the last three, which hardly vary. A second table has the classes, if there are any.
 pub fn table(rows: &[SummaryRow], width: Option<usize>) -> String {
-    let classes = ResultTable::of_classes(rows)
+    let classes = ResultTable::class_table(rows)
         .map_or(String::new(), |table| format!("\n{}", fit(table, width)));
     fit(ResultTable::new(rows), width) + &classes
 }
@@ -46,8 +46,8 @@ fn fit(table: ResultTable, width: Option<usize>) -> String {
     let mut lines: Vec<Vec<String>> = headings.into_iter().chain(lines).collect();
     lines
         .iter_mut()
-        .for_each(|line| line[0] = shortened(&line[0], NAME_WIDTH));
-    let mut text = aligned(&lines);
+        .for_each(|line| line[0] = shorten(&line[0], NAME_WIDTH));
+    let mut text = align(&lines);
     let mut left_out = Vec::new();
     for name in LESS {
         if text
@@ -58,7 +58,7 @@ fn fit(table: ResultTable, width: Option<usize>) -> String {
         }
         if let Some(column) = lines[0].iter().position(|heading| heading == name) {
             lines.iter_mut().for_each(|line| drop(line.remove(column)));
-            text = aligned(&lines);
+            text = align(&lines);
             left_out.push(name);
         }
     }
@@ -130,7 +130,7 @@ impl ResultTable {
     }
 
     /// The table with a line for each class of each row, or `None` without classes.
-    fn of_classes(rows: &[SummaryRow]) -> Option<ResultTable> {
+    fn class_table(rows: &[SummaryRow]) -> Option<ResultTable> {
         let swept = short_keys(rows);
         let with_rejected = rows.iter().any(rejects);
         let mut objectives: BTreeMap<String, String> = BTreeMap::new();
@@ -219,7 +219,7 @@ fn rejects(row: &SummaryRow) -> bool {
 
 /// Whether queues grow as long as requests arrive: the row is saturated and rejects no request.
 fn grows(row: &SummaryRow) -> bool {
-    row.saturated() == Some(true) && !rejects(row)
+    row.is_saturated() == Some(true) && !rejects(row)
 }
 
 fn is_invalid(row: &SummaryRow) -> bool {
@@ -227,7 +227,7 @@ fn is_invalid(row: &SummaryRow) -> bool {
 }
 
 /// The offered rate, or `None` in a closed loop, whose rate is that of the answers.
-fn offered(row: &SummaryRow) -> Option<f64> {
+fn offered_rate(row: &SummaryRow) -> Option<f64> {
     row.estimate(Metric::Offered)
         .value
         .filter(|_| !row.point.starts_with("clients-"))
@@ -235,14 +235,14 @@ fn offered(row: &SummaryRow) -> Option<f64> {
 
 fn is_above(row: &SummaryRow) -> bool {
     let throughput = row.estimate(Metric::Throughput).value;
-    offered(row)
+    offered_rate(row)
         .zip(throughput)
         .is_some_and(|(offered, throughput)| throughput > CLEARLY_ABOVE * offered)
 }
 
 /// The note on the mark of a row's throughput.
 fn note_of(row: &SummaryRow) -> Option<&'static str> {
-    match row.saturated() {
+    match row.is_saturated() {
         Some(true) => Some(SATURATED),
         Some(false) => is_above(row).then_some(ABOVE),
         // Saturation means nothing where all requests arrive at once.
@@ -253,7 +253,7 @@ fn note_of(row: &SummaryRow) -> Option<&'static str> {
 /// The first cells of a row: the policy, the swept keys and the load.
 fn head(row: &SummaryRow, swept: &[&str]) -> Vec<String> {
     let mark = if is_invalid(row) { &INVALID[..1] } else { "" };
-    let offered = offered(row).map_or_else(|| row.point.clone(), significant);
+    let offered = offered_rate(row).map_or_else(|| row.point.clone(), significant);
     let mut line = vec![row.policy.clone()];
     line.extend(swept.iter().map(|key| {
         sweep_keys::value(&row.swept, key)
@@ -340,7 +340,7 @@ fn relative(half_width: f64, value: f64) -> String {
 }
 
 /// A name that is cut to at most `width` characters.
-pub fn shortened(name: &str, width: usize) -> String {
+pub fn shorten(name: &str, width: usize) -> String {
     if name.chars().count() <= width {
         return name.into();
     }
@@ -366,7 +366,7 @@ pub fn tabulate<T>(rows: &[T], columns: &[Heading<'_, T>]) -> String {
         .map(|(heading, _)| (*heading).to_string())
         .collect();
     let line = |row: &T| columns.iter().map(|(_, cell)| cell(row)).collect();
-    aligned(
+    align(
         &std::iter::once(headings)
             .chain(rows.iter().map(line))
             .collect::<Vec<_>>(),
@@ -374,7 +374,7 @@ pub fn tabulate<T>(rows: &[T], columns: &[Heading<'_, T>]) -> String {
 }
 
 /// Lines with aligned columns: the first column to the left, the others to the right.
-pub fn aligned(lines: &[Vec<String>]) -> String {
+pub fn align(lines: &[Vec<String>]) -> String {
     let width = |column: usize| {
         lines
             .iter()

@@ -23,7 +23,7 @@ use crate::core::workload::model::CellType;
 /// Writes the rows of `requests.csv`. The first `warmup` requests are the warm-up.
 pub fn write_requests(out: &mut dyn Write, record: &FullRecord, warmup: u64) -> io::Result<()> {
     let mut measured = vec![1; record.arrival.len()];
-    for &request in record.in_order().iter().take(warmup as usize) {
+    for &request in record.arrival_order().iter().take(warmup as usize) {
         measured[request as usize] = 0;
     }
     let departures = record.departures();

@@ -34,7 +34,7 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
             }
         }
         (_, Some(ArrivalSpec::Closed { clients, .. })) => clients.clear(),
-        (_, arrivals) => *arrivals = arrivals.take().map(|arrivals| arrivals.at(&[])),
+        (_, arrivals) => *arrivals = arrivals.take().map(|arrivals| arrivals.with_rates(&[])),
     }
     if real {
         common.overhead = Overhead::default();

@@ -96,7 +96,7 @@ pub(super) type FileSizes = BTreeMap<String, u64>;
 
 impl Folder {
     /// The folder as each scenario of a sweep sees it: they share its path. `devices` describes what each runs on.
-    pub(crate) fn of_variants<S: Borrow<Scenario>>(
+    pub(crate) fn open_variants<S: Borrow<Scenario>>(
         scenarios: &[S],
         devices: &[String],
         out: &Path,
@@ -116,7 +116,7 @@ impl Folder {
     }
 
     /// The same folder for a search, whose `settings` are hashed into the fingerprints.
-    pub(crate) fn for_search(self, settings: &str) -> Folder {
+    pub(crate) fn with_search(self, settings: &str) -> Folder {
         let fingerprints = self
             .fingerprints
             .iter()
@@ -283,7 +283,7 @@ impl Folder {
         let point = self.point(run);
         for stale in [POINT, INTERRUPTED, FAILURES, REJECTIONS] {
             // An error is usual here, because there is no stale file.
-            let _ = fs::remove_file(point.join(numbered(run.replication, stale)));
+            let _ = fs::remove_file(point.join(numbered_name(run.replication, stale)));
         }
         move_files(stage.path(), &point).map_err(|cause| Error::unwritable(&point, &cause))
     }
@@ -300,7 +300,7 @@ impl Folder {
             .par_iter()
             .map(|SweepRun { variant, run, .. }| {
                 let folder = &folders[*variant];
-                let mark = numbered(run.replication, POINT);
+                let mark = numbered_name(run.replication, POINT);
                 folder.read_mark(&folder.point(run).join(mark), run.policy)
             })
             .collect();
@@ -359,13 +359,13 @@ impl Folder {
         interrupted: bool,
     ) -> Result<()> {
         let name = if interrupted { INTERRUPTED } else { POINT };
-        let path = self.point(run).join(numbered(run.replication, name));
+        let path = self.point(run).join(numbered_name(run.replication, name));
         self.write_mark(&path, run.policy, files, "summary", summary)
     }
 
     fn search_file(&self, kind: &str, policy: usize, replication: u32) -> PathBuf {
         self.path_of_point(policy, kind)
-            .join(numbered(replication, SEARCH))
+            .join(numbered_name(replication, SEARCH))
     }
 
     /// Reads what a replication of a search has found, round by round.
@@ -512,7 +512,7 @@ fn other_settings(path: &Path) -> Error {
 }
 
 /// The name of a replication's file.
-pub(super) fn numbered(replication: u32, (stem, ending): NumberedName) -> String {
+pub(super) fn numbered_name(replication: u32, (stem, ending): NumberedName) -> String {
     match replication {
         0 => format!("{stem}{ending}"),
         later => format!("{stem}-{}{ending}", later + 1),

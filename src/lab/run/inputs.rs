@@ -339,7 +339,7 @@ impl<'s> RunInputs<'s> {
                     let think = arrivals
                         .and_then(ArrivalSpec::think)
                         .expect("clients send in a closed loop");
-                    return Ok(Box::new(ClosedLoop::of(
+                    return Ok(Box::new(ClosedLoop::from_supply(
                         supply,
                         clients,
                         think,
@@ -354,7 +354,7 @@ impl<'s> RunInputs<'s> {
                     let times =
                         process.times(load.rate(), supply.count() as usize, random("arrivals"));
                     if !checked {
-                        return Ok(Box::new(OpenLoop::of(supply, times)));
+                        return Ok(Box::new(OpenLoop::from_supply(supply, times)));
                     }
                     let times: Vec<Nanos> = times.collect();
                     within_the_clock(&times)
@@ -363,7 +363,7 @@ impl<'s> RunInputs<'s> {
                     Box::new(times.into_iter())
                 }
             };
-        Ok(Box::new(OpenLoop::of(supply, times)))
+        Ok(Box::new(OpenLoop::from_supply(supply, times)))
     }
 
     /// The arrival times of the trace under a load.
@@ -379,9 +379,11 @@ impl<'s> RunInputs<'s> {
             unreachable!("a process has times")
         };
         let scaled = match load {
-            LoadPoint::Rate(rate) => trace.at_rate(rate).within("arrivals.rates"),
-            LoadPoint::Scaled(factor) => trace.scaled(factor).within("workload.time_scale"),
-            _ => trace.scaled(time_scale[0]).within("workload.time_scale"),
+            LoadPoint::Rate(rate) => trace.scale_to_rate(rate).within("arrivals.rates"),
+            LoadPoint::Scaled(factor) => trace.scale_times(factor).within("workload.time_scale"),
+            _ => trace
+                .scale_times(time_scale[0])
+                .within("workload.time_scale"),
         };
         let scaled = scaled.within(self.scenario.file.display())?;
         let clock = within_the_clock(&scaled.arrivals).within(file.display());
@@ -539,7 +541,7 @@ impl Origin {
                 let all = scenario.classes.iter().map(ClassEntry::class).collect();
                 let classes = match (&read.classes, shares(scenario)) {
                     (Some(names), _) => Some(
-                        Classes::by_name(names, all)
+                        Classes::from_names(names, all)
                             .map_err(Error::input)
                             .within(trace.display())?,
                     ),

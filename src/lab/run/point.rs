@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::folder::{BATCHES, FAILURES, Folder, REJECTIONS, numbered};
+use super::folder::{BATCHES, FAILURES, Folder, REJECTIONS, numbered_name};
 use super::inputs::RunInputs;
 use super::job::Run;
 use super::target::{RunOutput, Target};
@@ -107,7 +107,7 @@ impl Point<'_> {
         let mut summary = summarize(&output.record, &self.inputs.measure(self.run.load));
         summary.extrapolated =
             self.target
-                .extrapolated(self.inputs, self.run, output.record.execution());
+                .extrapolations(self.inputs, self.run, output.record.execution());
         let stage = self.folder.stage()?;
         self.write_files(stage.path(), &output.record, summary.warmup)?;
         let files = self.folder.publish(self.run, &stage)?;
@@ -149,14 +149,14 @@ impl Point<'_> {
         }
         // This file is written for every run, so that the spread of batch sizes is known.
         let replication = self.run.replication;
-        let batches = folder.join(numbered(replication, BATCHES));
+        let batches = folder.join(numbered_name(replication, BATCHES));
         write::write_batches(&batches, record.execution(), &self.inputs.steps)?;
         for (name, requests) in [
             (FAILURES, record.failures()),
             (REJECTIONS, record.explained_rejections()),
         ] {
             if !requests.is_empty() {
-                write::write_failures(&folder.join(numbered(replication, name)), requests)?;
+                write::write_failures(&folder.join(numbered_name(replication, name)), requests)?;
             }
         }
         Ok(())

@@ -73,7 +73,7 @@ pub(super) fn cost(scenario: &Scenario) -> u64 {
 impl Shard {
     /// Whether each of the points belongs to this shard. Neighbours, which share their requests, mostly go to one
     /// shard, and the shards' costs are about the same. Only the list of points and the number of shards decide.
-    pub fn own(self, points: &[PlannedPoint]) -> Vec<bool> {
+    pub fn select_points(self, points: &[PlannedPoint]) -> Vec<bool> {
         shards(points, self.count)
             .map(|shard| shard == self.index)
             .collect()

@@ -213,7 +213,8 @@ impl<'s> Sweep<'s> {
                 None => describe_simulated(options.backend),
             });
         }
-        let folders = Folder::of_variants(self.scenarios, &devices, &options.out, options.backend)?;
+        let folders =
+            Folder::open_variants(self.scenarios, &devices, &options.out, options.backend)?;
         let folder = &folders[0];
         let shard = options.shard.as_ref().map(|(shard, _)| *shard);
         let lock = Lock::take(&folder.path, shard)?;
@@ -388,7 +389,7 @@ pub fn points(
     let mut finished = vec![None; runs.len()];
     if look {
         let devices = vec![describe_simulated(options.backend); scenarios.len()];
-        let folders = Folder::of_variants(scenarios, &devices, &options.out, options.backend)?;
+        let folders = Folder::open_variants(scenarios, &devices, &options.out, options.backend)?;
         Folder::refuse_others(&folders)?;
         finished = Folder::read_finished(&folders, &runs)?;
     }

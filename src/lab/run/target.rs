@@ -149,7 +149,7 @@ impl Target {
                 .collect(),
         };
         let launched = if self.is_real() {
-            backend.launched()
+            backend.launches()
         } else {
             None
         };
@@ -176,7 +176,7 @@ impl Target {
         let mut prepared = inputs.prepare_compact(run, options)?;
         let requests = Arc::clone(&prepared.requests);
         let mut backend = self
-            .simulated(inputs, run, &requests)
+            .start_simulator(inputs, run, &requests)
             .expect("only simulated runs forget their requests");
         let ended = prepared.serve(&mut *backend, stop);
         if backend.now() == Nanos::MAX {
@@ -192,7 +192,7 @@ impl Target {
     }
 
     /// Starts the simulator for a run; `None` on a real target.
-    pub fn simulated(
+    pub fn start_simulator(
         &self,
         inputs: &RunInputs<'_>,
         run: &Run,
@@ -258,7 +258,7 @@ impl Target {
     }
 
     /// The cell types that ran at batch sizes outside the cost table; empty on a real target.
-    pub fn extrapolated(
+    pub fn extrapolations(
         &self,
         inputs: &RunInputs<'_>,
         run: &Run,
@@ -276,7 +276,7 @@ impl Target {
             let measured = if runs_several_steps {
                 costs.measured_of_several_steps(cell)
             } else {
-                costs.measured(cell)
+                costs.measured_batches(cell)
             };
             found.extend(Extrapolation::new(&step.name, &measured, counts));
         }
@@ -370,7 +370,7 @@ impl RealTarget {
     ) -> Preparation {
         let keep = if self.executor.abilities().keeps_chosen_only {
             let all = (0..requests.len() as u64).map(RequestId).collect();
-            verify::kept(network, requests, self.choose(inputs, run, all))
+            verify::kept_requests(network, requests, self.choose(inputs, run, all))
         } else {
             Vec::new()
         };
@@ -395,7 +395,7 @@ impl RealTarget {
         mut kept: Vec<RequestId>,
         record: &FullRecord,
     ) -> Vec<RequestId> {
-        let finished = verify::finished(record);
+        let finished = verify::finished_requests(record);
         if self.executor.abilities().keeps_chosen_only {
             kept.retain(|id| finished.binary_search(id).is_ok());
             kept
@@ -481,7 +481,7 @@ fn load_network(
     if let Some(file) = &device.grnn
         && executor.abilities().persistent_kernels
     {
-        grnn::RecurrentCell::of(model)?;
+        grnn::RecurrentCell::from_model(model)?;
         workers = workers.with(grnn::DataSheet::read(file)?);
     }
     let mut network = Network::new(model, &spec(scenario));

@@ -41,7 +41,7 @@ impl std::iter::Sum for Verified {
     }
 }
 
-pub fn finished(record: &FullRecord) -> Vec<RequestId> {
+pub fn finished_requests(record: &FullRecord) -> Vec<RequestId> {
     let all = (0u32..).zip(&record.finish);
     all.filter(|(_, at)| **at != Nanos::MAX)
         .map(|(id, _)| RequestId(id.into()))
@@ -65,7 +65,11 @@ pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut RandomSequence) -> 
 const MOST_KEPT: u64 = 1 << 29;
 
 /// The first requests whose results a device can keep, at least one. Listed networks keep all activations.
-pub fn kept(network: &Network, requests: &Requests, mut all: Vec<RequestId>) -> Vec<RequestId> {
+pub fn kept_requests(
+    network: &Network,
+    requests: &Requests,
+    mut all: Vec<RequestId>,
+) -> Vec<RequestId> {
     let Some(operators) = network.operators() else {
         return all;
     };
@@ -95,7 +99,7 @@ pub fn compare(
         }
         let right = match answer {
             None => Err("no result at all".into()),
-            Some(answer) => compared(
+            Some(answer) => compare_answer(
                 network,
                 *request,
                 &requests.graphs[request.index()],
@@ -104,7 +108,7 @@ pub fn compare(
             ),
         };
         let largest =
-            right.map_err(|wrong| Error::failed(format!("request {request} has {wrong}")))?;
+            right.map_err(|wrong| Error::failure(format!("request {request} has {wrong}")))?;
         Ok(Verified {
             requests: 1,
             largest,
@@ -116,7 +120,7 @@ pub fn compare(
 }
 
 /// The largest difference from the same request run alone; `None` if all bits are equal.
-fn compared(
+fn compare_answer(
     network: &Network,
     request: RequestId,
     graph: &CellGraph,
@@ -177,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_sample_is_of_the_finished_and_the_seeds_own() {
-        let odd = finished(&record(|id| id % 2 == 1));
+        let odd = finished_requests(&record(|id| id % 2 == 1));
         let draw = |seed| {
             chosen(
                 Verify::Sample,
@@ -197,12 +201,12 @@ mod tests {
     #[test]
     fn few_are_all() {
         let rng = &mut random::sequence(1, 0, "verify");
-        let few = finished(&record(|id| id < 3));
+        let few = finished_requests(&record(|id| id < 3));
         let all = [0, 1, 2].map(RequestId);
         assert_eq!(chosen(Verify::Sample, few.clone(), rng), all);
         assert_eq!(chosen(Verify::All, few.clone(), rng), all);
         assert!(chosen(Verify::None, few, rng).is_empty());
-        assert!(chosen(Verify::Sample, finished(&record(|_| false)), rng).is_empty());
+        assert!(chosen(Verify::Sample, finished_requests(&record(|_| false)), rng).is_empty());
     }
 
     fn lstm() -> (Network, Requests) {
@@ -291,10 +295,16 @@ mod tests {
         let requests = Requests::unfold(vec![Shape::Fixed; 4].into(), &model).unwrap();
         let ids = |ids: &[u64]| ids.iter().copied().map(RequestId).collect::<Vec<_>>();
         // Two of the requests have 2^28 numbers each.
-        assert_eq!(kept(&network, &requests, ids(&[0, 2, 3])), ids(&[0, 2]));
-        assert_eq!(kept(&network, &requests, ids(&[3])), ids(&[3]));
+        assert_eq!(
+            kept_requests(&network, &requests, ids(&[0, 2, 3])),
+            ids(&[0, 2])
+        );
+        assert_eq!(kept_requests(&network, &requests, ids(&[3])), ids(&[3]));
         let (network, requests) = lstm();
-        assert_eq!(kept(&network, &requests, ids(&[0, 1, 2])), ids(&[0, 1, 2]));
+        assert_eq!(
+            kept_requests(&network, &requests, ids(&[0, 1, 2])),
+            ids(&[0, 1, 2])
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::LoadPoint;
-use super::section::{Owner, needed};
+use super::section::{Owner, needed_value};
 use super::tables::choice;
 use crate::base::units::{Nanos, Rate};
 use crate::core::policy::values::time_with_unit;
@@ -72,7 +72,7 @@ impl ArrivalSpec {
     pub fn new(process: &str, keys: Map<String, Value>) -> Result<ArrivalSpec, String> {
         let tagged = Map::from_iter([(process.to_string(), keys.into())]);
         let read = ArrivalSpec::deserialize(Value::from(tagged));
-        let spec = read.map_err(|error| owner(process).reworded(&error.to_string(), "", ""))?;
+        let spec = read.map_err(|error| owner(process).reword(&error.to_string(), "", ""))?;
         spec.check()?;
         Ok(spec)
     }
@@ -91,7 +91,7 @@ impl ArrivalSpec {
 
     /// The same process at other rates, if it has rates.
     #[must_use]
-    pub fn at(&self, rates: &[Rate]) -> ArrivalSpec {
+    pub fn with_rates(&self, rates: &[Rate]) -> ArrivalSpec {
         let mut spec = self.clone();
         if let ArrivalSpec::Poisson { rates: own }
         | ArrivalSpec::Uniform { rates: own }
@@ -187,7 +187,7 @@ pub(super) fn set<T: PartialEq + std::fmt::Display>(
     check: impl Fn(&T) -> Result<(), String>,
 ) -> Result<(), String> {
     if values.is_empty() {
-        let needed = needed(&format!("arrivals.{key}")).or_else(|| needed(key));
+        let needed = needed_value(&format!("arrivals.{key}")).or_else(|| needed_value(key));
         return Err(format!(
             "{key}: empty; must be {}",
             needed.unwrap_or_default()

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::arrivals;
 use super::costs::{CostFiles, PolicyCosts};
-use super::section::{Owner, Section, unknown};
+use super::section::{Owner, Section, unknown_name};
 use super::source::Source;
 use super::sweep::{self, Choice, SweptKey};
 use super::tables::{self, Given, MOST_KEPT};
@@ -77,8 +77,8 @@ fn scenario(
             ));
         }
     };
-    let mut scenario =
-        checked(given, arrivals, &root.source.file).map_err(|problem| root.refuse(&problem))?;
+    let mut scenario = check_scenario(given, arrivals, &root.source.file)
+        .map_err(|problem| root.refuse(&problem))?;
     scenario.policies = policies(root, registry, &scenario, axes, choices, cost_files)?;
     points_have_folders(&scenario).map_err(|problem| root.refuse(&problem))?;
     look(&scenario).map_err(|problem| root.refuse(&problem))?;
@@ -100,19 +100,19 @@ fn look(scenario: &Scenario) -> Result<(), String> {
             error.to_string().trim_start_matches(&format!("--{key}: "))
         )
     };
-    names::ordered(&look.order, &labels).map_err(|error| of("order", error))?;
+    names::order(&look.order, &labels).map_err(|error| of("order", error))?;
     look.with_labels(&known)
         .map_err(|error| of("label", error))?;
     let face = look
         .font
         .as_deref()
-        .map_or(Ok(Face::default()), Face::of)
+        .map_or(Ok(Face::default()), Face::find)
         .map_err(|error| of("font", error))?;
     let mut others = PictureFormat::all(&look.format)
         .into_iter()
         .filter(|format| *format != PictureFormat::Svg);
     others
-        .try_for_each(|format| face.embedded(format.extension()).map(drop))
+        .try_for_each(|format| face.font_bytes(format.extension()).map(drop))
         .map_err(|error| of("font", error))
 }
 
@@ -134,7 +134,11 @@ fn points_have_folders(scenario: &Scenario) -> Result<(), String> {
 }
 
 /// Checks all of a scenario except its policies.
-fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<Scenario, String> {
+fn check_scenario(
+    given: Given,
+    arrivals: Option<ArrivalSpec>,
+    file: &Path,
+) -> Result<Scenario, String> {
     let Given {
         name,
         seed,
@@ -175,7 +179,7 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
     output
         .title
         .as_deref()
-        .map_or(Ok(()), |title| printed("output.title", title))?;
+        .map_or(Ok(()), |title| require_printable("output.title", title))?;
     let kinds = output
         .figure
         .titles
@@ -269,7 +273,7 @@ fn record(
 }
 
 /// Refuses texts that are blank, and control characters, which a terminal would obey.
-fn printed(key: &str, text: &str) -> Result<(), String> {
+fn require_printable(key: &str, text: &str) -> Result<(), String> {
     match text {
         _ if text.trim().is_empty() => Err(format!("{key}: must not be empty")),
         _ if text.contains(char::is_control) => Err(format!(
@@ -280,7 +284,7 @@ fn printed(key: &str, text: &str) -> Result<(), String> {
 }
 
 fn folder_safe(key: &str, text: &str) -> Result<(), String> {
-    printed(key, text)?;
+    require_printable(key, text)?;
     if text.contains(['/', '\\']) || text == "." || text == ".." {
         return Err(format!(
             "{key}: \"{text}\" cannot name a folder of results; leave out slashes"
@@ -343,7 +347,7 @@ fn load(
             "workload.time_scale: goes with a trace, and there is none; remove it"
         }
         (Some(_), _) if matches!(arrivals, None | Some(ArrivalSpec::Trace { .. })) => {
-            return Err(format!("arrivals.{}", no_process()));
+            return Err(format!("arrivals.{}", missing_process()));
         }
         (Some(dataset), _) => {
             return Ok(Load::Drawn {
@@ -436,7 +440,7 @@ fn find_dataset(key: &str, dataset: &mut Option<Input>, file: &Path) -> Result<(
     })
 }
 
-fn no_process() -> String {
+fn missing_process() -> String {
     format!("process: missing; one of {}, closed", PROCESSES.join(", "))
 }
 
@@ -447,11 +451,11 @@ fn arrival_spec(root: &Section<'_>) -> Result<Option<ArrivalSpec>> {
     let has_trace = |workload: &Spanned<DeValue<'_>>| workload.get_ref().get("trace").is_some();
     let mut section = Section::new(root.source, "arrivals", value.clone(), arrivals::owner(""))?;
     let (span, name) = match section.table.get_ref().get("process") {
-        Some(process) => (process.span(), sweep::written(process.get_ref())),
+        Some(process) => (process.span(), sweep::value_text(process.get_ref())),
         None if root.table.get_ref().get("workload").is_some_and(has_trace) => {
             (value.span(), "trace".into())
         }
-        None => return Err(section.refuse(&no_process())),
+        None => return Err(section.refuse(&missing_process())),
     };
     section.owner = arrivals::owner(&name);
     // Serde reads { gamma = { cv = 2 } }, and knows the places of all keys and values in it.
@@ -584,9 +588,9 @@ fn policy<'s>(
     let Some(kind) = shared.get("kind") else {
         return Err(section.refuse(&format!("kind: missing; one of {}", known.join(", "))));
     };
-    let kind = sweep::written(kind.get_ref());
+    let kind = sweep::value_text(kind.get_ref());
     if registry.keys(&kind).is_none() {
-        return Err(section.refuse(&unknown(
+        return Err(section.refuse(&unknown_name(
             &format!("kind: unknown policy \"{kind}\""),
             &kind,
             &known,

@@ -246,13 +246,13 @@ fn with_persistent_kernels(
 ) -> Result<CostTable> {
     let model = &workload.model;
     let sizes = workload.sizes();
-    let cell = grnn::RecurrentCell::of(model)?;
+    let cell = grnn::RecurrentCell::from_model(model)?;
     let kernels = grnn::DataSheet::read(file)?;
     if let Some(measured) = rows.persistent(cell.name())? {
         return Ok(rows.with_persistent(Arc::new(measured), cell.name()));
     }
     let launches = grnn::KernelLaunches::new(cell, sizes.hidden, &kernels, &grnn::Space::default());
-    let Some(refused) = launches.refused(cell, sizes.hidden, &kernels.name) else {
+    let Some(refused) = launches.refusal(cell, sizes.hidden, &kernels.name) else {
         let times = grnn::PersistentTimes::new(launches, &kernels).within(file.display())?;
         return Ok(rows.with_persistent(Arc::new(PersistentKernels::Modelled(times)), cell.name()));
     };
@@ -267,7 +267,7 @@ fn with_persistent_kernels(
         })?;
         rows.or_computed(&Arc::new(sheet), model, &sizes)?
     };
-    Ok(rows.in_traditional_kernels(refused))
+    Ok(rows.with_traditional_kernels(refused))
 }
 
 /// The cost model of a policy's steps, which are cells or operators.

@@ -35,7 +35,7 @@ impl Scenario {
         registry: &Registry,
     ) -> Result<Scenario> {
         let refused = |problem: String| Error::input(format!("{}: {problem}", kept_in.display()));
-        let Some(Value::Object(mut root)) = given(resolved.clone()) else {
+        let Some(Value::Object(mut root)) = without_nulls(resolved.clone()) else {
             return Err(refused("scenario: must be a table".into()));
         };
         if let (true, Some(workload)) = (root.contains_key("arrivals"), root.get_mut("workload")) {
@@ -78,7 +78,8 @@ impl Scenario {
         // Seeds may exceed TOML's integers.
         let seed = root.remove("seed").as_ref().and_then(Value::as_u64);
         let text = toml::to_string(&root).map_err(|cause| refused(format!("scenario: {cause}")))?;
-        let mut scenario = check::scenario_alone(&Source::kept(file, text, kept_in), registry)?;
+        let mut scenario =
+            check::scenario_alone(&Source::from_copy(file, text, kept_in), registry)?;
         scenario.seed = seed.unwrap_or(scenario.seed);
         scenario
             .policies
@@ -108,16 +109,18 @@ fn shorten(value: &mut Value) {
 }
 
 /// The value without nulls, whose keys a user would leave out.
-fn given(value: Value) -> Option<Value> {
+fn without_nulls(value: Value) -> Option<Value> {
     match value {
         Value::Null => None,
         Value::Object(table) => {
             let entries = table
                 .into_iter()
-                .filter_map(|(key, value)| Some((key, given(value)?)));
+                .filter_map(|(key, value)| Some((key, without_nulls(value)?)));
             Some(Value::Object(entries.collect::<Map<_, _>>()))
         }
-        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(given).collect())),
+        Value::Array(items) => Some(Value::Array(
+            items.into_iter().filter_map(without_nulls).collect(),
+        )),
         other => Some(other),
     }
 }

@@ -25,7 +25,7 @@ use smart_default::SmartDefault;
 
 pub use self::arrivals::ArrivalSpec;
 use self::costs::{CostFiles, PolicyCosts};
-pub use self::section::unknown;
+pub use self::section::unknown_name;
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
 use crate::base::shipped;
@@ -385,10 +385,9 @@ impl From<String> for Input {
 }
 
 /// The value that has this name in a scenario.
-pub fn named<T: DeserializeOwned>(name: &str) -> Result<T, String> {
-    T::deserialize(name.into_deserializer()).map_err(|error: value::Error| {
-        section::Owner::default().reworded(&error.to_string(), "", "")
-    })
+pub fn parse_name<T: DeserializeOwned>(name: &str) -> Result<T, String> {
+    T::deserialize(name.into_deserializer())
+        .map_err(|error: value::Error| section::Owner::default().reword(&error.to_string(), "", ""))
 }
 
 impl Scenario {
@@ -437,8 +436,8 @@ impl Scenario {
     pub fn text_with(&self, overrides: &[String]) -> Result<String> {
         let source = source::Source::new(&self.file, shipped::text(&self.file)?, overrides, &[])?;
         let table = toml::Spanned::new(0..0, source.parse()?);
-        let mut table =
-            toml::Table::deserialize(toml::de::Deserializer::from(table)).map_err(Error::failed)?;
+        let mut table = toml::Table::deserialize(toml::de::Deserializer::from(table))
+            .map_err(Error::failure)?;
         table.remove("sweep");
         let mut values: Vec<&mut toml::Value> = table.iter_mut().map(|(_, value)| value).collect();
         while let Some(value) = values.pop() {

@@ -50,7 +50,7 @@ impl Reference {
                         .tables
                         .push((table.clone(), std::mem::take(&mut heading)));
                 }
-                if !found.of(&table).any(|other| other.name == key) {
+                if !found.keys(&table).any(|other| other.name == key) {
                     let about = comment.join(" ");
                     found.keys.push(ReferenceKey {
                         table: table.clone(),
@@ -79,7 +79,7 @@ impl Reference {
         found
     }
 
-    pub fn of<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a ReferenceKey> {
+    pub fn keys<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a ReferenceKey> {
         self.keys.iter().filter(move |key| key.table == table)
     }
 

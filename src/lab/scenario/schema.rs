@@ -31,10 +31,10 @@ type Read<'a> = &'a dyn Fn(&str) -> Result<(), Error>;
 pub fn schema(registry: &Registry) -> Value {
     let reference = Reference::read();
     let mut properties = Map::new();
-    for key in reference.of("") {
+    for key in reference.keys("") {
         properties.insert(
             key.name.into(),
-            described(of_example(&key.value), &key.about, key.default()),
+            describe(example_schema(&key.value), &key.about, key.default()),
         );
     }
     for (table, about) in reference
@@ -43,8 +43,8 @@ pub fn schema(registry: &Registry) -> Value {
         .filter(|(table, _)| !table.starts_with("policy"))
     {
         let keys = reference
-            .of(table)
-            .map(|key| (key.name.to_string(), of_section(key)))
+            .keys(table)
+            .map(|key| (key.name.to_string(), section_schema(key)))
             .collect();
         let required: &[&str] = if table == "workload" { &["model"] } else { &[] };
         let table_of = object(about, keys, required);
@@ -60,7 +60,7 @@ pub fn schema(registry: &Registry) -> Value {
     properties["sweep"]["additionalProperties"] = json!({ "type": ["array", "object"] });
     let kinds: Vec<Value> = registry
         .kinds()
-        .map(|kind| of_policy(kind, registry, &reference))
+        .map(|kind| policy_schema(kind, registry, &reference))
         .collect();
     properties.insert(
         "policy".into(),
@@ -79,10 +79,10 @@ fn object(about: &str, properties: Map<String, Value>, required: &[&str]) -> Val
     let base = json!({
         "type": "object", "properties": properties, "required": required, "additionalProperties": false,
     });
-    described(base, about, None)
+    describe(base, about, None)
 }
 
-fn described(mut schema: Value, about: &str, default: Option<&Value>) -> Value {
+fn describe(mut schema: Value, about: &str, default: Option<&Value>) -> Value {
     if !about.is_empty() {
         schema["description"] = about.into();
     }
@@ -92,7 +92,7 @@ fn described(mut schema: Value, about: &str, default: Option<&Value>) -> Value {
     schema
 }
 
-fn of_section(key: &ReferenceKey) -> Value {
+fn section_schema(key: &ReferenceKey) -> Value {
     let others = "name = 's'\npolicy = []\nworkload.model = 'lstm'";
     let read =
         |text: &str| toml::from_str::<Given>(&format!("{others}\n{}.{text}", key.table)).map(drop);
@@ -100,36 +100,40 @@ fn of_section(key: &ReferenceKey) -> Value {
         ("arrivals", "process") => {
             json!({ "enum": ([&PROCESSES[..], &["closed", "trace"]].concat()) })
         }
-        ("arrivals", _) | ("workload", "model") => of_example(&key.value),
+        ("arrivals", _) | ("workload", "model") => example_schema(&key.value),
         ("output.figure", "format") => {
             json!({ "type": "array", "items": { "enum": ["svg", "png", "pdf"] } })
         }
         ("output", "plots") => {
             json!({ "type": "array", "items": { "enum": FigureKind::value_variants() } })
         }
-        _ => of_reader(key.name, &key.value, &key.about, &read),
+        _ => reader_schema(key.name, &key.value, &key.about, &read),
     };
-    described(allowed, &key.about, key.default())
+    describe(allowed, &key.about, key.default())
 }
 
-fn of_policy(kind: &str, registry: &Registry, reference: &Reference) -> Value {
+fn policy_schema(kind: &str, registry: &Registry, reference: &Reference) -> Value {
     let read = |text: &str| registry.parse(kind, DeTable::parse(text)?).map(drop);
     let mut properties =
         Map::from_iter([("kind".to_string(), json!({ "enum": registry.names(kind) }))]);
     for key in reference
-        .of("policy cellular")
+        .keys("policy cellular")
         .filter(|key| POLICY.contains(&key.name) && key.name != "kind")
     {
         properties.insert(
             key.name.into(),
-            described(of_example(&key.value), &key.about, None),
+            describe(example_schema(&key.value), &key.about, None),
         );
     }
     for (key, default) in registry.defaults(kind).into_iter().flatten() {
         let about = reference.about(kind, key);
         properties.insert(
             key.clone(),
-            described(of_reader(key, default, about, &read), about, Some(default)),
+            describe(
+                reader_schema(key, default, about, &read),
+                about,
+                Some(default),
+            ),
         );
     }
     object(
@@ -140,11 +144,11 @@ fn of_policy(kind: &str, registry: &Registry, reference: &Reference) -> Value {
 }
 
 /// The values that a reader accepts: several words, or types.
-fn of_reader(key: &str, example: &Value, about: &str, read: Read<'_>) -> Value {
+fn reader_schema(key: &str, example: &Value, about: &str, read: Read<'_>) -> Value {
     let reads = |value: &str| read(&format!("{key} = {value}"));
     let refused = reads("'2ms'")
         .err()
-        .map(|error| Owner::default().reworded(error.message(), "", ""));
+        .map(|error| Owner::default().reword(error.message(), "", ""));
     if let Some((what, known)) = refused
         .as_deref()
         .and_then(|problem| problem.split_once("known: "))
@@ -169,7 +173,7 @@ fn of_reader(key: &str, example: &Value, about: &str, read: Read<'_>) -> Value {
     json!({ "type": types })
 }
 
-fn of_example(example: &Value) -> Value {
+fn example_schema(example: &Value) -> Value {
     // Rates are whole numbers in the reference.
     let name = type_of(example);
     json!({ "type": if name == "integer" { "number" } else { name } })

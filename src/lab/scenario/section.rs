@@ -5,7 +5,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::reference::Reference;
-use super::source::{Source, Span, shown};
+use super::source::{Source, Span, quote};
 use crate::base::error::{Error, Result, nearest};
 use crate::core::workload::model;
 
@@ -53,7 +53,7 @@ impl<'s> Section<'s> {
             }),
             other => Err(source.error(
                 span,
-                format!("{name}: must be a table, not {}", shown(&other)),
+                format!("{name}: must be a table, not {}", quote(&other)),
             )),
         }
     }
@@ -105,7 +105,7 @@ impl<'s> Section<'s> {
             .rev()
             .find(|place| contains(&place.name, &span) || contains(&place.value, &span));
         let (key, value) = deepest.map_or(("", ""), |place| (&place.key, &place.shown));
-        let problem = self.owner.reworded(error.message(), key, value);
+        let problem = self.owner.reword(error.message(), key, value);
         self.source
             .error(span, format!("{}{problem}", self.owner.prefix))
     }
@@ -162,7 +162,7 @@ fn visit(key: String, name: Span, value: &Spanned<DeValue<'_>>, places: &mut Vec
         key: key.clone(),
         name,
         value: value.span(),
-        shown: shown(value.get_ref()),
+        shown: quote(value.get_ref()),
     });
     match value.get_ref() {
         DeValue::Table(table) => {
@@ -185,7 +185,7 @@ fn visit(key: String, name: Span, value: &Spanned<DeValue<'_>>, places: &mut Vec
 }
 
 /// The value that a key without a default must have, for messages.
-pub(super) fn needed(key: &str) -> Option<String> {
+pub(super) fn needed_value(key: &str) -> Option<String> {
     let known: toml::Table = toml::from_str(include_str!("needed.toml")).expect("the file is TOML");
     Some(known.get(key)?.as_str()?.replace("MODELS", model::KNOWN))
 }
@@ -213,9 +213,9 @@ fn removal_reason(key: &str) -> Option<&'static str> {
 
 impl Owner {
     /// Serde's message on the value at a key in plain words; other messages stay.
-    pub fn reworded(&self, message: &str, key: &str, value: &str) -> String {
+    pub fn reword(&self, message: &str, key: &str, value: &str) -> String {
         let after = |start: &str| message.strip_prefix(start);
-        let needed = |key: &str| needed(&format!("{}{key}", self.prefix));
+        let needed = |key: &str| needed_value(&format!("{}{key}", self.prefix));
         let (key, problem) = if let Some((name, known)) = unknown_key(message) {
             let key = if key.is_empty() { name } else { key };
             if let Some(reason) = removal_reason(&format!("{}{key}", self.prefix)) {
@@ -226,7 +226,7 @@ impl Owner {
             } else {
                 (self.shared, self.of.as_str())
             };
-            let problem = unknown(
+            let problem = unknown_name(
                 &format!("unknown key{of}"),
                 name,
                 &[shared, &known].concat(),
@@ -246,17 +246,17 @@ impl Owner {
         {
             (
                 key.to_string(),
-                unknown(
+                unknown_name(
                     &format!("unknown value \"{name}\""),
                     name,
-                    &quoted(expected),
+                    &quoted_names(expected),
                 ),
             )
         } else if let Some((_, expected)) = message
             .strip_prefix("invalid ")
             .and_then(|rest| rest.split_once(", expected "))
         {
-            let wanted = needed(key).unwrap_or_else(|| wanted(expected));
+            let wanted = needed(key).unwrap_or_else(|| describe_expected(expected));
             (key.to_string(), format!("must be {wanted}, not {value}"))
         } else {
             (key.to_string(), message.to_string())
@@ -284,7 +284,7 @@ impl Owner {
 }
 
 /// `unknown key; did you mean workers?; known: workers, costs`, the guess only if a known name is similar.
-pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+pub fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
     format!(
         "{what}{}; known: {}",
         nearest(name, known),
@@ -298,7 +298,7 @@ fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
         .strip_prefix("unknown field `")
         .and_then(|rest| rest.split_once('`'))
     {
-        return Some((name, quoted(known)));
+        return Some((name, quoted_names(known)));
     }
     // Serde has this other message for an unknown key in a variant's table.
     let (names, known) = message
@@ -311,11 +311,11 @@ fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
 }
 
 /// The quoted names in a list. Serde writes `a`, `a` or `b`, or one of `a`, `b`, `c`, so every second part is a name.
-fn quoted(list: &str) -> Vec<&str> {
+fn quoted_names(list: &str) -> Vec<&str> {
     list.split('`').skip(1).step_by(2).collect()
 }
 
-fn wanted(expected: &str) -> String {
+fn describe_expected(expected: &str) -> String {
     match expected {
         "u8" => format!("a whole number from 0 to {}", u8::MAX),
         "u16" => format!("a whole number from 0 to {}", u16::MAX),

@@ -75,7 +75,7 @@ impl Source {
         })
     }
 
-    pub fn kept(file: &Path, text: String, kept_in: &Path) -> Source {
+    pub fn from_copy(file: &Path, text: String, kept_in: &Path) -> Source {
         let kept_in = Some(kept_in.to_path_buf());
         Source {
             file: file.to_path_buf(),
@@ -150,7 +150,7 @@ impl Source {
             scalar => {
                 return Err(refuse(format!(
                     "no table but {}, so it has no key \"{key}\"",
-                    shown(scalar)
+                    quote(scalar)
                 )));
             }
         };
@@ -303,7 +303,7 @@ pub(super) fn split_override(written: &str) -> Result<(Vec<String>, usize), Stri
 }
 
 /// A value as messages quote it.
-pub(super) fn shown(value: &DeValue<'_>) -> String {
+pub(super) fn quote(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("\"{text}\""),
         DeValue::Integer(number) => number.to_string(),

@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::source::{Setting, Source, Span, find_item, shown, split_override};
+use super::source::{Setting, Source, Span, find_item, quote, split_override};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::lab::results::sweep_keys::Swept;
@@ -32,7 +32,7 @@ pub(super) fn axes<'s>(source: &'s Source, root: &mut DeTable<'s>) -> Result<Vec
             other => {
                 return Err(source.error(
                     span,
-                    format!("sweep: must be a table of lists, not {}", shown(&other)),
+                    format!("sweep: must be a table of lists, not {}", quote(&other)),
                 ));
             }
         }
@@ -91,7 +91,7 @@ fn read_table<'s>(
             other => {
                 let problem = format!(
                     "sweep: {key}: must be a list of values, such as [1, 2, 4], not {}",
-                    shown(&other)
+                    quote(&other)
                 );
                 return Err(source.error(value_span, problem));
             }
@@ -123,7 +123,7 @@ fn axis<'s>(
     let names: Vec<String> = axis
         .values
         .iter()
-        .map(|value| folder_name(&written(value.get_ref())))
+        .map(|value| folder_name(&value_text(value.get_ref())))
         .collect();
     let twice = (1..names.len()).find(|at| names[..*at].contains(&names[*at]));
     let parts: Vec<&str> = axis.path.iter().map(String::as_str).collect();
@@ -199,28 +199,31 @@ pub(super) fn apply<'s>(
 /// The keys and values of these choices, as results name them.
 pub(super) fn swept<'a, 's: 'a>(choices: impl Iterator<Item = &'a Choice<'a, 's>>) -> Vec<Swept> {
     choices
-        .map(|(axis, value)| (axis.key.clone(), written(value.get_ref())))
+        .map(|(axis, value)| (axis.key.clone(), value_text(value.get_ref())))
         .collect()
 }
 
 /// The text of a value in columns and in names of folders.
-pub(super) fn written(value: &DeValue<'_>) -> String {
+pub(super) fn value_text(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => text.to_string(),
         DeValue::Array(items) => {
-            let items: Vec<String> = items.iter().map(|item| written(item.get_ref())).collect();
+            let items: Vec<String> = items
+                .iter()
+                .map(|item| value_text(item.get_ref()))
+                .collect();
             format!("[{}]", items.join(","))
         }
         DeValue::Table(table) => {
             let entry = |(key, value): (&Spanned<_>, &Spanned<_>)| {
-                format!("{}={}", key.get_ref(), written(value.get_ref()))
+                format!("{}={}", key.get_ref(), value_text(value.get_ref()))
             };
             format!(
                 "{{{}}}",
                 table.iter().map(entry).collect::<Vec<_>>().join(",")
             )
         }
-        other => shown(other),
+        other => quote(other),
     }
 }
 

@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::{Input, Scenario, Warmup, named};
+use super::{Input, Scenario, Warmup, parse_name};
 use crate::base::units::{Nanos, Rate};
 use crate::core::cost::table::Overhead;
 use crate::core::policy::values::time_with_unit;
@@ -95,7 +95,7 @@ pub fn choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     let given = Value::deserialize(deserializer)?;
-    named(given.as_str().unwrap_or(&given.to_string())).map_err(D::Error::custom)
+    parse_name(given.as_str().unwrap_or(&given.to_string())).map_err(D::Error::custom)
 }
 
 fn must_be<E: serde::de::Error>(what: impl Display, given: &Value) -> E {

@@ -157,7 +157,7 @@ pub fn optimum(rate: Rate, service: &[f64], weight: Nanos) -> Result<Optimum> {
         let origin = next[0];
         values = next.into_iter().map(|value| value - origin).collect();
     }
-    Err(Error::failed(format!(
+    Err(Error::failure(format!(
         "{rate} req/s: value iteration does not converge in {MOST_STEPS} steps"
     )))
 }

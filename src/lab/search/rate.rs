@@ -50,7 +50,7 @@ pub struct Knee {
 }
 
 impl Knee {
-    fn of(found: &[ReplicationResult], resolution: f64) -> Knee {
+    fn from_replications(found: &[ReplicationResult], resolution: f64) -> Knee {
         let rates: Result<Vec<Rate>, &String> =
             found.iter().map(|one| one.outcome.rate()).collect();
         Knee {
@@ -245,7 +245,7 @@ impl Search for RateSearch {
         let fine = fine_resolution(effort);
         let longest = effort.longest_run(question.scenario);
         let requests = found[0].requests;
-        let knee = Knee::of(found, round.resolution);
+        let knee = Knee::from_replications(found, round.resolution);
         let Some(Rate(mean)) = knee.mean() else {
             return ControlFlow::Break(knee);
         };

@@ -36,7 +36,7 @@ impl<'s, S: Search> SweepSearch<'s, S> {
         let scenarios: Vec<&Scenario> = asked.iter().map(|(scenario, _)| scenario).collect();
         let devices = vec![describe_simulated(SelectedBackend::SIM); asked.len()];
         let mut folders = Vec::new();
-        let of_scenarios = Folder::of_variants(&scenarios, &devices, out, SelectedBackend::SIM)?;
+        let of_scenarios = Folder::open_variants(&scenarios, &devices, out, SelectedBackend::SIM)?;
         for (folder, (scenario, objective)) in of_scenarios.into_iter().zip(asked) {
             // The settings have everything that decides the results, in addition to the scenario with its first load.
             let settings = format!(
@@ -46,7 +46,7 @@ impl<'s, S: Search> SweepSearch<'s, S> {
                 search.settings(),
                 objective.fingerprint_text()
             );
-            folders.push(folder.for_search(&settings));
+            folders.push(folder.with_search(&settings));
         }
         Ok(SweepSearch {
             search,

@@ -83,7 +83,7 @@ fn signature(task: &Task<'_>) -> TaskSignature {
     (
         SmallVec::from_slice(task.steps),
         task.gather,
-        MemberKind::of(&task.members),
+        MemberKind::from_members(&task.members),
         task.extra.host_during,
         task.extra.device,
     )
@@ -169,7 +169,7 @@ fn ledger(
             next: 0,
         };
         let mut run = inputs.prepare(&point.run, RecordOptions::default())?;
-        run.source = Box::new(OpenLoop::of(Box::new(arrived), handled));
+        run.source = Box::new(OpenLoop::from_supply(Box::new(arrived), handled));
         let mut backend = sim::backend(inputs.workers(), inputs.streams(point.run.policy), timing);
         run.serve(&mut *backend, &AtomicBool::new(false))?;
         // Requests that did not finish in the real run do not count.
@@ -361,7 +361,7 @@ impl RecordedDurations {
             }
             (one, other) => one.or(other).map_or(1.0, |(_, ratio)| ratio),
         };
-        Nanos::rounded(by_model.0 as f64 * ratio)
+        Nanos::round(by_model.0 as f64 * ratio)
     }
 }
 

@@ -110,7 +110,7 @@ fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
     let mut pairs = recorded.iter().zip(replayed).enumerate();
     let (number, (one, other)) = pairs.find(|(_, (one, other))| one.arrivals != other.arrivals)?;
     let now = one.now.0;
-    let counted = counted(one.arrivals, "arrival");
+    let counted = count_text(one.arrivals, "arrival");
     let replayed = other.arrivals;
     Some(format!(
         "round {number} at {now} ns: {counted} were recorded, by the arrivals of this run it is {replayed}"
@@ -127,7 +127,7 @@ fn other_bytes(
     let mut replayed = [Vec::new(), Vec::new()];
     let written = write::write_tasks(&mut replayed[0], &record.execution, cells)
         .and_then(|()| write::write_requests(&mut replayed[1], record, warmup));
-    written.map_err(|cause| Error::failed(format!("the replay's log: {cause}")))?;
+    written.map_err(|cause| Error::failure(format!("the replay's log: {cause}")))?;
     let recorded = [read_bytes(&point.folder, TaskLine::FILE)?, requests];
     let mut logs = [TaskLine::FILE, RequestLine::FILE]
         .into_iter()
@@ -204,8 +204,8 @@ impl<'r> ReplayBackend<'r> {
             .map_or(String::new(), |told| {
                 format!(
                     " ({}, {})",
-                    counted(told.completions, "completion"),
-                    counted(told.arrivals, "arrival")
+                    count_text(told.completions, "completion"),
+                    count_text(told.arrivals, "arrival")
                 )
             });
         let row = recorded.or(decided.map(|(row, _)| row));
@@ -226,7 +226,7 @@ impl<'r> ReplayBackend<'r> {
         };
         let recorded = recorded.map_or("nothing".into(), text);
         let decided = decided.map_or("nothing".into(), |(row, requests)| {
-            format!("{}, of {}", text(row), listed(requests))
+            format!("{}, of {}", text(row), list_requests(requests))
         });
         let now = self.now().0;
         format!(
@@ -301,7 +301,7 @@ impl Backend for ReplayBackend<'_> {
             start: now,
             finish: now,
         };
-        let requests = || requests_of(&MemberList::of(task, None));
+        let requests = || requests_of(&MemberList::from_task(task, None));
         match self.recording.tasks.get(id.index()) {
             Some(Some(recorded))
                 if TaskRow {
@@ -355,7 +355,7 @@ pub fn requests_of(members: &MemberList) -> Vec<RequestId> {
 /// The largest number of requests that a message lists.
 const LISTED: usize = 20;
 
-fn listed(requests: &[RequestId]) -> String {
+fn list_requests(requests: &[RequestId]) -> String {
     let ids: Vec<String> = requests
         .iter()
         .take(LISTED)
@@ -374,6 +374,6 @@ fn listed(requests: &[RequestId]) -> String {
     )
 }
 
-fn counted(count: u32, what: &str) -> String {
+fn count_text(count: u32, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -58,7 +58,7 @@ impl Results {
             .nth(depth)
             .filter(|root| root.join(RUN).is_file());
         let root = given.or(full.ancestors().nth(depth)).unwrap_or(&full);
-        let (scenarios, backend) = restored(&root.join(RUN), registry)?;
+        let (scenarios, backend) = restore(&root.join(RUN), registry)?;
         let within = |folder: &Path| {
             folder
                 .canonicalize()
@@ -98,7 +98,7 @@ impl Results {
     }
 }
 
-fn restored(file: &Path, registry: &Registry) -> Result<(Vec<Scenario>, String)> {
+fn restore(file: &Path, registry: &Registry) -> Result<(Vec<Scenario>, String)> {
     let run = read_json(file)?;
     let resolved = run
         .get("scenario")

@@ -55,7 +55,7 @@ fn single_step_us(found: &Findings, batch: u32) -> Result<f64> {
 /// The median latency of `batch` clients in a closed loop, in microseconds.
 fn step_us(found: &Findings, policy: &str, batch: u32) -> Result<f64> {
     let point = format!("clients-{batch}");
-    Ok(1e3 * found.at("fig3", policy, &point, Metric::P50)?)
+    Ok(1e3 * found.value("fig3", policy, &point, Metric::P50)?)
 }
 
 /// When the requests of Figure 5 end, ascending, in steps of a millisecond.

@@ -109,8 +109,8 @@ fn largest_p90_difference(
 ) -> Result<f64> {
     let mut largest: f64 = 0.0;
     for point in points {
-        let one = found.at(figures[0], policy, point, Metric::P90)?;
-        let other = found.at(figures[1], policy, point, Metric::P90)?;
+        let one = found.value(figures[0], policy, point, Metric::P90)?;
+        let other = found.value(figures[1], policy, point, Metric::P90)?;
         largest = largest.max((one / other - 1.0).abs());
     }
     Ok(largest)
@@ -120,7 +120,7 @@ pub(super) fn bucket_widths(found: &Findings, _: &PaperValue) -> Result<ClaimVer
     let mut latencies = Vec::new();
     let mut peaks = Vec::new();
     for width in ["MXNet bw-1", "MXNet bw-10", "MXNet bw-40"] {
-        latencies.push(found.at("fig8", width, "1000", Metric::P90)?);
+        latencies.push(found.value("fig8", width, "1000", Metric::P90)?);
         peaks.push(found.peak("fig8", width)?);
     }
     let holds = falls(&latencies) && falls(&peaks);
@@ -173,7 +173,7 @@ pub(super) fn chains_throughput(found: &Findings, _: &PaperValue) -> Result<Clai
 }
 
 pub(super) fn chains_latency(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
-    let padded_at_500 = found.at("chains", "MXNet", "500", Metric::P90)?;
+    let padded_at_500 = found.value("chains", "MXNet", "500", Metric::P90)?;
     let (is_below_dynet, dynet) = compare_chain_latencies(found, "DyNet")?;
     let (is_below_fold, fold) = compare_chain_latencies(found, "Fold")?;
     let text = format!("MXNet's p90 ({padded_at_500:.1} ms at 500 req/s) is below {dynet}, {fold}");
@@ -195,7 +195,7 @@ fn compare_chain_latencies(found: &Findings, policy: &str) -> Result<(bool, Stri
         Some(rate) => format!("from {rate:.0} req/s on"),
         None => "at no load".to_string(),
     };
-    let at_500 = other.at("500", Metric::P90)?;
+    let at_500 = other.value("500", Metric::P90)?;
     let is_below_everywhere = loads_below.len() == padded.points(Metric::P90).count();
     Ok((
         is_below_everywhere,
@@ -218,7 +218,7 @@ pub(super) fn batches_of_64(found: &Findings, _: &PaperValue) -> Result<ClaimVer
     let text = format!(
         "{wide:.1} % of the steps are of 64 with sizes from 64 on, {all:.1} % with sizes from 2 on"
     );
-    Ok(ClaimVerdict::order(wide > 50.0, text).derived())
+    Ok(ClaimVerdict::order(wide > 50.0, text).mark_derived())
 }
 
 /// The share of steps that have exactly 64 cells at 5,000 requests a second, in percent.
@@ -264,7 +264,7 @@ impl StepSizes {
 }
 
 pub(super) fn queueing_time(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
-    let ours = found.at("fig9", BATCHMAKER, "5000", Metric::QueueP99)?;
+    let ours = found.value("fig9", BATCHMAKER, "5000", Metric::QueueP99)?;
     lower(ours, baselines_least_queueing_time(found)?, paper)
 }
 
@@ -280,8 +280,8 @@ pub(super) fn baselines_queueing_time(
 
 /// The shorter of the baselines' 99th percentiles at 5,000 requests a second.
 fn baselines_least_queueing_time(found: &Findings) -> Result<f64> {
-    let mxnet = found.at("fig9", "MXNet", "5000", Metric::QueueP99)?;
-    let tensorflow = found.at("fig9", "TensorFlow", "5000", Metric::QueueP99)?;
+    let mxnet = found.value("fig9", "MXNet", "5000", Metric::QueueP99)?;
+    let tensorflow = found.value("fig9", "TensorFlow", "5000", Metric::QueueP99)?;
     Ok(mxnet.min(tensorflow))
 }
 
@@ -294,7 +294,7 @@ pub(super) fn ideal_of_fixed_length(found: &Findings, paper: &PaperValue) -> Res
 pub(super) fn share_of_ideal(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ideal = Paper::BatchMaker.value("bm-fixed-ideal").number();
     let share = found.peak("fig11a", BATCHMAKER)? / ideal;
-    Ok(ClaimVerdict::near(share, paper, share < 1.0).derived())
+    Ok(ClaimVerdict::near(share, paper, share < 1.0).mark_derived())
 }
 
 pub(super) fn variance_of_lengths(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
@@ -303,9 +303,9 @@ pub(super) fn variance_of_lengths(found: &Findings, _: &PaperValue) -> Result<Cl
     let mut ours = Vec::new();
     for figure in ["fig11a", "fig11b", "fig11c"] {
         let mxnet = found.series(figure, "MXNet")?;
-        latencies.push(mxnet.at("8000", Metric::P90)?);
+        latencies.push(mxnet.value("8000", Metric::P90)?);
         throughputs.push(mxnet.peak_within(500.0));
-        ours.push(found.at(figure, BATCHMAKER, "8000", Metric::P90)?);
+        ours.push(found.value(figure, BATCHMAKER, "8000", Metric::P90)?);
     }
     let baseline_loses = latencies.is_sorted_by(|a, b| a < b) && falls(&throughputs);
     let batchmaker_keeps = ours[2] < 1.25 * ours[1] && ours[2] < 12.0;

@@ -38,7 +38,7 @@ pub(super) fn cut(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> 
 
 /// The 90th percentile at 1,000 requests a second.
 fn p90_at_1000(found: &Findings, policy: &str) -> Result<f64> {
-    found.at(TREES, policy, "1000", Metric::P90)
+    found.value(TREES, policy, "1000", Metric::P90)
 }
 
 pub(super) fn peak(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
@@ -95,8 +95,8 @@ pub(super) fn range_of_gains(found: &Findings, paper: &PaperValue) -> Result<Cla
 
 pub(super) fn gain_over_fold(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let gain = gain_over(found, "Fold")?;
-    let ours = found.at(TREES, BATCHMAKER, "500", Metric::P90)?;
-    let folds = found.at(TREES, "Fold", "500", Metric::P90)?;
+    let ours = found.value(TREES, BATCHMAKER, "500", Metric::P90)?;
+    let folds = found.value(TREES, "Fold", "500", Metric::P90)?;
     let cut = 100.0 * (1.0 - ours / folds);
     let verdict = ClaimVerdict::near(gain, paper, gain > 1.0 && cut > 0.0);
     Ok(verdict.with(&format!(
@@ -107,9 +107,9 @@ pub(super) fn gain_over_fold(found: &Findings, paper: &PaperValue) -> Result<Cla
 pub(super) fn peak_below_ideal(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ratio = found.peak(COMPLETE, BATCHMAKER)? / found.peak(COMPLETE, "Ideal")?;
     let below = 100.0 * (1.0 - ratio);
-    let ours = found.at(COMPLETE, BATCHMAKER, "500", Metric::P90)?;
-    let dynets = found.at(COMPLETE, "DyNet", "500", Metric::P90)?;
-    let ideal = found.at(COMPLETE, "Ideal", "500", Metric::P90)?;
+    let ours = found.value(COMPLETE, BATCHMAKER, "500", Metric::P90)?;
+    let dynets = found.value(COMPLETE, "DyNet", "500", Metric::P90)?;
+    let ideal = found.value(COMPLETE, "Ideal", "500", Metric::P90)?;
     let ideal_is_slower = ideal > ours && ideal > dynets;
     Ok(ClaimVerdict::near(
         below,

@@ -1,6 +1,6 @@
 //! Checks of DVABatch's claims.
 
-use super::names::{DELAY, DVA, LOADS, PAIRS, PLAIN, SPLIT, STAGES, ZERO, named};
+use super::names::{DELAY, DVA, LOADS, PAIRS, PLAIN, SPLIT, STAGES, ZERO, named_files};
 use crate::base::error::Result;
 use crate::papers::findings::{Check, Findings};
 use crate::papers::numbers::mean;
@@ -142,13 +142,13 @@ fn is_below(found: &Findings, load: &str, lower: &str, upper: &str) -> Result<Cl
 
 fn peak_of_bert_base(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let gains = peak_gains(found, "fig17")?;
-    let of_base = &gains[..named("tasks").len()];
+    let of_base = &gains[..named_files("tasks").len()];
     higher(100.0 * (mean(of_base) - 1.0), 0.0, paper)
 }
 
 fn peak_of_bert_large(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let gains = peak_gains(found, "fig17")?;
-    let of_large = &gains[named("tasks").len()..];
+    let of_large = &gains[named_files("tasks").len()..];
     higher(mean(of_large), 1.0, paper)
 }
 
@@ -181,7 +181,7 @@ fn peak_gains(found: &Findings, figure: &str) -> Result<Vec<f64>> {
 
 fn gains_by_task(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let gains = peak_gains(found, "fig17")?;
-    let gains_by_network = gains.chunks(named("tasks").len());
+    let gains_by_network = gains.chunks(named_files("tasks").len());
     let mut holds = true;
     let mut texts = Vec::new();
     for (network, gains) in network_names("berts").zip(gains_by_network) {
@@ -194,7 +194,7 @@ fn gains_by_task(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
 }
 
 fn place_of_task(task: &str) -> usize {
-    named("tasks")
+    named_files("tasks")
         .iter()
         .position(|[_, name]| name == task)
         .expect("a task of GLUE")
@@ -259,7 +259,7 @@ fn overhead(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
         .zip(zero)
         .map(|(ours, zero)| ours - zero)
         .collect();
-    Ok(higher(mean(&differences), 0.0, paper)?.derived())
+    Ok(higher(mean(&differences), 0.0, paper)?.mark_derived())
 }
 
 /// The ratios of all bars of two policies.
@@ -282,5 +282,5 @@ fn ratios(
 
 /// The paper's names of a list's networks.
 fn network_names(list: &str) -> impl Iterator<Item = &'static str> {
-    named(list).iter().map(|[_, name]| name.as_str())
+    named_files(list).iter().map(|[_, name]| name.as_str())
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::names::{DELAY, DVA, LOADS, PLAIN, SHARES, SPLIT, ZERO, named};
+use super::names::{DELAY, DVA, LOADS, PLAIN, SHARES, SPLIT, ZERO, named_files};
 use super::networks::{
     NumberedBars, draw_networks, mean_latency, network, values_by_load, variant, with_best_window,
     without,
@@ -60,7 +60,7 @@ pub fn latency_by_load(runner: &StudyRunner<'_>) -> Result<Study> {
         Ok(bars)
     })?;
     let mut windows = Vec::new();
-    for [file, name] in named("networks") {
+    for [file, name] in named_files("networks") {
         let (window, peak) = runner.best_window(file, DELAY)?;
         windows.push(format!("{name} {window} ({peak:.0} requests/s)"));
     }
@@ -170,7 +170,7 @@ pub fn stepping_load(runner: &StudyRunner<'_>) -> Result<Study> {
         draw_peaks(runner, name, "", &[])
     })?;
     let folder = runner.folder().join("fig15");
-    let networks = named("networks");
+    let networks = named_files("networks");
     let folders: Vec<_> = networks.iter().map(|[file, _]| folder.join(file)).collect();
     let mut inputs = PlotInputs::open(&folders)?;
     for (folder, [_, name]) in inputs.folders.iter_mut().zip(networks) {
@@ -197,7 +197,7 @@ pub fn stepping_load(runner: &StudyRunner<'_>) -> Result<Study> {
 pub fn peak_by_task(runner: &StudyRunner<'_>) -> Result<Study> {
     draw_networks("berts", |name| {
         let mut bars = Vec::new();
-        for [file, task] in named("tasks") {
+        for [file, task] in named_files("tasks") {
             let dataset = format!("workload.dataset=traces/glue-{file}.csv");
             bars.extend(draw_peaks(runner, name, task, &[dataset])?);
         }

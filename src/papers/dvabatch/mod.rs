@@ -29,6 +29,6 @@ pub(super) fn run_study(exhibit: &str, runner: &StudyRunner<'_>) -> Result<Study
         "fig19" => variants::buffer_pairs(runner),
         "fig20" => variants::stages(runner),
         "fig21" => loads::one_client(runner),
-        _ => Err(Error::failed(format!("{exhibit} is not a study"))),
+        _ => Err(Error::failure(format!("{exhibit} is not a study"))),
     }
 }

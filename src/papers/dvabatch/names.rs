@@ -24,6 +24,6 @@ pub const PAIRS: [u32; 5] = [1, 2, 3, 4, 5];
 pub const STAGES: [u32; 6] = [1, 2, 4, 8, 16, 20];
 
 /// The files of a list, each with the paper's name.
-pub fn named(list: &str) -> &'static [[String; 2]] {
+pub fn named_files(list: &str) -> &'static [[String; 2]] {
     Paper::DvaBatch.names(list)
 }

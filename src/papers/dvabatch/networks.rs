@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::names::{DELAY, DVA, named};
+use super::names::{DELAY, DVA, named_files};
 use crate::base::error::{Error, Result};
 use crate::core::cost::table::TableCosts;
 use crate::core::workload::dnn::Dnn;
@@ -22,13 +22,13 @@ pub fn draw_networks(
     list: &str,
     bars: impl Fn(&str) -> Result<NumberedBars> + Sync,
 ) -> Result<Study> {
-    let panels: Vec<NumberedBars> = named(list)
+    let panels: Vec<NumberedBars> = named_files(list)
         .par_iter()
         .with_max_len(1)
         .map(|[file, _]| bars(file))
         .collect::<Result<_>>()?;
     let mut drawings: Vec<Vec<Bar>> = Vec::new();
-    for ([_, name], panel) in named(list).iter().zip(panels) {
+    for ([_, name], panel) in named_files(list).iter().zip(panels) {
         for (drawing, bar) in panel {
             if drawings.len() <= drawing {
                 drawings.resize_with(drawing + 1, Vec::new);

@@ -54,7 +54,7 @@ fn cut_into_quarters<'a>(
 ) -> Result<Parts<'a>> {
     let times = slice::times(network, costs, 64, 0);
     let mut parts = Vec::new();
-    for range in slice::even(&times, 4).map_err(Error::failed)? {
+    for range in slice::even(&times, 4).map_err(Error::failure)? {
         let part = &operators[range];
         let first = &part[0].name;
         let last = &part[part.len() - 1].name;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::names::named;
+use super::names::named_files;
 use crate::base::shipped;
 use crate::papers::study::{BarSeries, Study, bars_by_panel};
 
@@ -18,7 +18,7 @@ const RANGES: [(&str, u32); 4] = [
 pub fn lengths() -> Study {
     let mut series: Vec<BarSeries> = Vec::new();
     let mut note = String::new();
-    for [file, name] in named("tasks").iter().chain(named("more-tasks")) {
+    for [file, name] in named_files("tasks").iter().chain(named_files("more-tasks")) {
         let path = format!("traces/glue-words-{file}.csv");
         match shipped::text(Path::new(&path)) {
             Ok(text) => series.push((name.clone(), shares_by_range(&text))),

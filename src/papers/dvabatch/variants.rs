@@ -126,11 +126,11 @@ fn buffer_megabytes(scenario: &Scenario) -> Result<f64> {
     let batch = setting(scenario, "max_batch");
     let tokens = network.most_tokens.unwrap_or(0);
     let times = slice::times(network, costs, (batch as u32).isqrt(), tokens);
-    let ranges = slice::even(&times, stages as usize).map_err(Error::failed)?;
+    let ranges = slice::even(&times, stages as usize).map_err(Error::failure)?;
     let mut numbers = 0;
     for range in &ranges[..ranges.len() - 1] {
         if let Some(last) = network.operators().nth(range.end - 1) {
-            numbers += writes(&last.form.at(tokens)) * batch;
+            numbers += writes(&last.form.work(tokens)) * batch;
         }
     }
     Ok(numbers as f64 * FLOAT / 1e6)

@@ -91,12 +91,12 @@ fn count_sizes(samples: &[Regret]) -> String {
 
 fn latencies(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
     let Some(measured) = &found.measured else {
-        return Ok(ClaimVerdict::not_run());
+        return Ok(ClaimVerdict::without_run());
     };
     let lstm = all_latencies(measured, RecurrentCell::Lstm);
     let gru = all_latencies(measured, RecurrentCell::Gru);
     let Some((lstm, gru)) = lstm.zip(gru) else {
-        return Ok(ClaimVerdict::not_run());
+        return Ok(ClaimVerdict::without_run());
     };
     let agrees = grow_with_size(&lstm) && grow_with_size(&gru);
     let ours = [lstm, gru].concat();
@@ -106,11 +106,11 @@ fn latencies(found: &Findings, _: &PaperValue) -> Result<ClaimVerdict> {
         ours: format!("{least:.2} to {most:.2} ms"),
         ..ClaimVerdict::several_numbers(&ours, &papers, "ms", agrees)
     };
-    let device_file = Roofline::of_gpu(&measured.gpu).map(|(file, _)| file);
+    let device_file = Roofline::find_for_gpu(&measured.gpu).map(|(file, _)| file);
     let verdict = if device_file == Some(TITAN_V) {
         verdict
     } else {
-        verdict.of_another_gpu()
+        verdict.mark_other_gpu()
     };
     Ok(verdict.with(&format!(", on {}", measured.short())))
 }
@@ -243,12 +243,12 @@ fn over_cpu(found: &Findings, figure: &str, paper: &PaperValue) -> Result<ClaimV
     let all = found.study(figure)?.values(0, MODEL)?;
     let largest = all.iter().copied().fold(0.0, f64::max);
     let agrees = all.iter().all(|speed_up| *speed_up > 1.0);
-    Ok(ClaimVerdict::near(largest, paper, agrees).derived())
+    Ok(ClaimVerdict::near(largest, paper, agrees).mark_derived())
 }
 
 fn share_of_peak(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
     let ours = mean(&found.study("fig13")?.values(0, MODEL)?);
-    Ok(higher(ours, DEEP_CPU_SHARE, paper)?.derived())
+    Ok(higher(ours, DEEP_CPU_SHARE, paper)?.mark_derived())
 }
 
 /// How often the model's first mapping is the best. The paper's text has this number and the number of all sizes.
@@ -355,7 +355,7 @@ fn judge<T>(
 ) -> Result<ClaimVerdict> {
     match value.zip(found.measured.as_ref()) {
         Some((value, measured)) => Ok(verdict(value)?.with(&format!(", on {}", measured.short()))),
-        None => Ok(ClaimVerdict::not_run()),
+        None => Ok(ClaimVerdict::without_run()),
     }
 }
 

@@ -216,7 +216,7 @@ pub fn throughput(model: &PerformanceModel, measured: &GpuTimes) -> Study {
 
 /// The data sheet of the measured GPU. A slice of a GPU does not have the whole's peak.
 fn data_sheet(measured: &GpuTimes) -> Option<(&'static str, Roofline)> {
-    let (file, sheet) = Roofline::of_gpu(&measured.gpu)?;
+    let (file, sheet) = Roofline::find_for_gpu(&measured.gpu)?;
     if sheet.multiprocessors == u64::from(measured.multiprocessors) {
         Some((file, sheet))
     } else {

@@ -19,7 +19,7 @@ use crate::core::cost::grnn::RecurrentCell;
 /// Runs the study of an exhibit.
 pub(super) fn run_study(exhibit: &str, runner: &StudyRunner<'_>) -> Result<Study> {
     let model = PerformanceModel::new()?;
-    let measured = runner.measured();
+    let measured = runner.gpu_times();
     match exhibit {
         "table1" => Ok(figures::latencies(&model, measured)),
         "table2" => Ok(figures::mappings(&model, measured)),
@@ -30,6 +30,6 @@ pub(super) fn run_study(exhibit: &str, runner: &StudyRunner<'_>) -> Result<Study
         "fig13" => Ok(figures::throughput(&model, measured)),
         "fig14" => Ok(figures::spread(&model, measured)),
         "fig15" => Ok(figures::networks(&model, measured)),
-        _ => Err(Error::failed(format!("{exhibit} is not a study"))),
+        _ => Err(Error::failure(format!("{exhibit} is not a study"))),
     }
 }

@@ -32,7 +32,7 @@ impl PerformanceModel {
         let text = file.expect("a file of the Titan V").text;
         let device = DataSheet::parse(text, TITAN_V)?;
         let Some(times) = device.constants.time.clone() else {
-            return Err(Error::failed("the device has no times"));
+            return Err(Error::failure("the device has no times"));
         };
         let roofline = Arc::new(Roofline::parse(text, TITAN_V, Precision::F32)?);
         Ok(PerformanceModel {
@@ -57,7 +57,10 @@ impl PerformanceModel {
             return (ranked, 1);
         }
         let launches = KernelLaunches::new(cell, hidden, &self.device, &space);
-        let parts: Vec<u32> = launches.of(batch).map(|(runs_as, _)| *runs_as).collect();
+        let parts: Vec<u32> = launches
+            .kernels(batch)
+            .map(|(runs_as, _)| *runs_as)
+            .collect();
         let largest = parts.iter().copied().max().unwrap_or(0);
         let ranked = rank(cell, hidden, largest, &self.device, &space);
         (ranked, parts.len())
@@ -82,7 +85,7 @@ impl PerformanceModel {
 
     /// The time of all layers of an LSTM network in one persistent kernel, by batch.
     pub fn layers(&self, hidden: u32, layers: u32, steps: u32) -> impl Fn(u32) -> f64 {
-        let kernels = PersistentTimes::of_layers(hidden, layers, &self.device)
+        let kernels = PersistentTimes::from_layers(hidden, layers, &self.device)
             .expect("the registers hold the weights");
         move |batch| kernels.runs(batch, steps).as_millis_f64()
     }
@@ -111,9 +114,9 @@ impl PerformanceModel {
     /// a step.
     pub fn traditional(&self, size: SequenceSize) -> f64 {
         let operators = Model::Lstm.operators(&Sizes::square(size.hidden));
-        let kernels = RooflineKernels::of_cell(&self.roofline, &operators[0], true)
+        let kernels = RooflineKernels::from_operators(&self.roofline, &operators[0], true)
             .expect("an LSTM has operators");
-        let step = kernels.at(size.batch, 0);
+        let step = kernels.time(size.batch, 0);
         step.saturating_mul(size.steps.into()).as_millis_f64()
     }
 }

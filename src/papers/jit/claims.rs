@@ -13,46 +13,46 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("jit-cell-none", cells_without_batching),
     ("jit-cell", cells_with_batching),
     ("jit-infer", gain_in_inference),
-    ("jit-train", |_, _| Ok(ClaimVerdict::not_run())),
+    ("jit-train", |_, _| Ok(ClaimVerdict::without_run())),
 ];
 
 fn kernels_without_batching(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
-    let Some(launches) = counted(found) else {
-        return Ok(ClaimVerdict::not_run());
+    let Some(launches) = counted_launches(found) else {
+        return Ok(ClaimVerdict::without_run());
     };
     let ours = launches.kernels.unbatched as f64;
     Ok(ClaimVerdict::magnitude(ours, paper.number(), "operators"))
 }
 
 fn kernels_with_batching(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
-    let Some(launches) = counted(found) else {
-        return Ok(ClaimVerdict::not_run());
+    let Some(launches) = counted_launches(found) else {
+        return Ok(ClaimVerdict::without_run());
     };
     let kernels = &launches.kernels;
     let by_rule = format!(" ({} as the program launches them)", kernels.batched);
     Ok(ClaimVerdict::near(kernels.by_type as f64, paper, true)
         .with(&by_rule)
-        .derived())
+        .mark_derived())
 }
 
 fn cells_without_batching(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
-    let Some(launches) = counted(found) else {
-        return Ok(ClaimVerdict::not_run());
+    let Some(launches) = counted_launches(found) else {
+        return Ok(ClaimVerdict::without_run());
     };
     let ours = launches.cells.unbatched as f64;
     Ok(ClaimVerdict::exact(&[ours], paper))
 }
 
 fn cells_with_batching(found: &Findings, paper: &PaperValue) -> Result<ClaimVerdict> {
-    let Some(launches) = counted(found) else {
-        return Ok(ClaimVerdict::not_run());
+    let Some(launches) = counted_launches(found) else {
+        return Ok(ClaimVerdict::without_run());
     };
     let ours = launches.cells.batched as f64;
     Ok(ClaimVerdict::exact(&[ours], paper))
 }
 
 /// The launches of Table 1, if there were trees to count.
-fn counted(found: &Findings) -> Option<&JitLaunches> {
+fn counted_launches(found: &Findings) -> Option<&JitLaunches> {
     match found.exhibits.get("table1") {
         Some(ExhibitResult::Launches(launches)) => Some(launches),
         _ => None,

@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::sample::TreeSamples;
 use crate::base::units::CellId;
 use crate::core::policy::operators::classes::KeyFunction;
-use crate::core::policy::operators::{Evaluation, ListLevel, by_depth};
+use crate::core::policy::operators::{Evaluation, ListLevel, depth_order};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::catalogue::OperatorList;
@@ -54,9 +54,9 @@ impl KernelCounts {
             }
             let without_heads = graphs(samples, numbers, false);
             // One launch makes the initial states.
-            counts.by_type += typed.evaluate(without_heads, by_depth).launches as u64 - 1;
+            counts.by_type += typed.evaluate(without_heads, depth_order).launches as u64 - 1;
             let all = graphs(samples, numbers, samples.are_pairs());
-            let evaluated = evaluation.evaluate(all, by_depth);
+            let evaluated = evaluation.evaluate(all, depth_order);
             counts.unbatched += evaluated.operators;
             counts.batched += evaluated.launches as u64;
         }

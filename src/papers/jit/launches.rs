@@ -9,7 +9,7 @@ use super::count::{LaunchCounter, LaunchCounts};
 use super::kernels::KernelCounts;
 use super::sample::TreeSamples;
 use crate::base::error::{Error, Result};
-use crate::lab::results::table::aligned;
+use crate::lab::results::table::align;
 use crate::papers::paper::Paper;
 
 /// The number of pairs in a batch.
@@ -122,7 +122,7 @@ impl JitLaunches {
             table_line("ours", [kernels.unbatched, kernels.batched], cells),
             table_line("ours, by type", [kernels.unbatched, kernels.by_type], cells),
         ];
-        aligned(&lines)
+        align(&lines)
             + "The paper's ratio of kernels is 1930x, which implies 2,600 batched launches, not about 2,650.\n"
     }
 }

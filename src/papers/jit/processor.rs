@@ -112,7 +112,7 @@ fn shipped_rate(text: &str, name: &str) -> Result<f64> {
 }
 
 fn missing(what: &str) -> Error {
-    Error::at(
+    Error::mistake(
         Path::new(PEERS),
         format_args!("no {what}; scripts/peers/run.sh makes such a file"),
     )

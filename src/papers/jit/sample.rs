@@ -118,7 +118,7 @@ impl TreeSamples {
         (0..self.len() as u32).collect()
     }
 
-    pub fn shuffled(&self, rng: &mut RandomSequence) -> Vec<u32> {
+    pub fn shuffled_order(&self, rng: &mut RandomSequence) -> Vec<u32> {
         let mut order = self.order();
         order.shuffle(rng);
         order
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_shuffle_loses_nothing_and_follows_the_seed() {
         let samples = TreeSamples::read_from("0\n".repeat(40).as_bytes(), false).unwrap();
-        let shuffled = |seed| samples.shuffled(&mut random::sequence(seed, 0, "orders"));
+        let shuffled = |seed| samples.shuffled_order(&mut random::sequence(seed, 0, "orders"));
         let mut sorted = shuffled(1);
         assert_eq!(shuffled(1), shuffled(1));
         assert_ne!(shuffled(1), shuffled(2));

@@ -229,17 +229,17 @@ fn persistent_kernels_that_no_profile_measures_are_refused() {
         &["--model", "lstm", "--grnn", "h200"],
         "--grnn: persistent kernels run on GPUs, and the CPU has none",
     );
-    let on_gpus =
+    let require_gpu =
         |words: &[&str], message| refuses(&[&["--backend", "cuda"], words].concat(), message);
-    on_gpus(
+    require_gpu(
         &["--model", "seq2seq", "--grnn", "h200"],
         "--grnn: persistent kernels run lstm and gru, and seq2seq has none",
     );
-    on_gpus(
+    require_gpu(
         &["--cell", "lstm:8", "--cell", "leaf:8", "--grnn", "h200"],
         "run lstm and gru, and tree-lstm has none",
     );
-    on_gpus(
+    require_gpu(
         &["--model", "lstm", "--grnn", "h900"],
         "--grnn: h900: cannot be read: No such file or directory (os error 2); nothing built in",
     );
@@ -249,7 +249,7 @@ fn persistent_kernels_that_no_profile_measures_are_refused() {
         "--set",
         "workload.dataset=constant:4>5",
     ];
-    on_gpus(
+    require_gpu(
         &[&scenario[..], &model].concat(),
         "t.toml: device.grnn: persistent kernels run lstm and gru",
     );

@@ -128,7 +128,7 @@ impl Run {
         };
         let known = self.classes.iter().map(class).collect();
         (!names.is_empty())
-            .then(|| Arc::new(Classes::by_name(&names, known).expect("known classes")))
+            .then(|| Arc::new(Classes::from_names(&names, known).expect("known classes")))
     }
 }
 

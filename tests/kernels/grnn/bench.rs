@@ -174,7 +174,7 @@ impl Bench {
         let mut beside = if self.is_lstm() {
             memory(&begin.c)
         } else {
-            floats(self.configuration.beside(batch as u32))
+            floats(self.configuration.extra_numbers(batch as u32))
         };
         let mapping = self.configuration.mapping();
         let arguments: [Argument; 8] = [
@@ -190,7 +190,7 @@ impl Bench {
         let grid = Grid {
             blocks: [mapping.columns(&sizes), mapping.rows(&sizes), 1],
             threads: mapping.threads(),
-            shared: self.configuration.shared() as usize,
+            shared: self.configuration.shared_bytes() as usize,
             seed,
             together: true,
             cluster: 1,

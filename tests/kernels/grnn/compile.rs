@@ -26,7 +26,7 @@ fn best(cell: RecurrentCell, hidden: u32, batch: u32) -> Vec<Configuration> {
         Space::default(),
     );
     let launches = KernelLaunches::new(cell, hidden, &device, &space);
-    let sizes: Vec<u32> = launches.of(batch).map(|(batch, _)| *batch).collect();
+    let sizes: Vec<u32> = launches.kernels(batch).map(|(batch, _)| *batch).collect();
     let batch = if sizes.is_empty() { batch } else { sizes[0] };
     let ranked = rank(cell, hidden, batch, &device, &space);
     assert!(

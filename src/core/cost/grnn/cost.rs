@@ -23,7 +23,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    pub fn of(mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> Cost {
+    pub fn estimate(mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> Cost {
         let constants = &device.constants;
         let RnnSizes { rnn, hidden, .. } = *sizes;
         let [hidden, width, height] =

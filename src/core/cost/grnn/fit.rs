@@ -119,7 +119,7 @@ impl MicroBenchmarks {
         );
         for (what, number) in single.into_iter().chain(bytes).chain(points) {
             if !(number.is_finite() && number > 0.0) {
-                return Err(Error::failed(format!(
+                return Err(Error::failure(format!(
                     "{what}: {number} was measured, and only positive numbers can be fitted"
                 )));
             }
@@ -229,7 +229,7 @@ fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 fn lacking(what: &str) -> Error {
-    Error::failed(format!("nothing can be fitted: {what}"))
+    Error::failure(format!("nothing can be fitted: {what}"))
 }
 
 /// The text of a device file with this data sheet.

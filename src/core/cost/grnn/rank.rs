@@ -29,7 +29,7 @@ impl RecurrentCell {
         }
     }
 
-    pub fn of(model: &Model) -> Result<RecurrentCell> {
+    pub fn from_model(model: &Model) -> Result<RecurrentCell> {
         match model {
             Model::Lstm => Ok(RecurrentCell::Lstm),
             Model::Gru => Ok(RecurrentCell::Gru),
@@ -110,7 +110,7 @@ fn rank_all(
                 all.push(RankedMapping {
                     rnn: sizes.rnn,
                     mapping,
-                    cost: Cost::of(&mapping, &sizes, device),
+                    cost: Cost::estimate(&mapping, &sizes, device),
                 });
             }
         });
@@ -174,10 +174,13 @@ impl KernelLaunches {
         device: &DataSheet,
         space: &Space,
     ) -> KernelLaunches {
-        KernelLaunches::of_ranking(device, |batch| rank(cell, hidden, batch, device, space))
+        KernelLaunches::from_ranking(device, |batch| rank(cell, hidden, batch, device, space))
     }
 
-    fn of_ranking(device: &DataSheet, rank: impl Fn(u32) -> Vec<RankedMapping>) -> KernelLaunches {
+    fn from_ranking(
+        device: &DataSheet,
+        rank: impl Fn(u32) -> Vec<RankedMapping>,
+    ) -> KernelLaunches {
         // A work group holds a column of its tile, so tiles are at most a warp high; each row has a block.
         let most = LARGEST_GROUP * device.multiprocessors;
         let mut kernels = Vec::new();
@@ -202,7 +205,7 @@ impl KernelLaunches {
     }
 
     /// The reason if no kernel runs any batch. Traditional kernels run then (section 4).
-    pub fn refused(&self, cell: RecurrentCell, hidden: u32, device: &str) -> Option<String> {
+    pub fn refusal(&self, cell: RecurrentCell, hidden: u32, device: &str) -> Option<String> {
         if !self.kernels.is_empty() {
             return None;
         }
@@ -220,7 +223,7 @@ impl KernelLaunches {
     }
 
     /// The kernels that run a batch, one for each launch.
-    pub fn of(&self, batch: u32) -> impl Iterator<Item = &(u32, RankedMapping)> {
+    pub fn kernels(&self, batch: u32) -> impl Iterator<Item = &(u32, RankedMapping)> {
         self.sizes(batch)
             .map(|size| &self.kernels[size as usize - 1])
     }
@@ -243,14 +246,14 @@ impl PersistentTimes {
     /// # Errors
     /// There are no kernels, or the device has no times.
     pub fn new(launches: KernelLaunches, device: &DataSheet) -> Result<PersistentTimes> {
-        PersistentTimes::of(launches, device, 0)
+        PersistentTimes::from_launches(launches, device, 0)
     }
 
     /// The times of several LSTM layers in one launch, all as wide as their input. A layer is one step behind the layer
     /// before it, so a launch has `layers - 1` more steps than its sequences. One of the later layers takes the time of
     /// a step: the first one's dot products are half as long. The paper does not say how its networks of several layers
     /// run (section 8.5); this is a definition of this project.
-    pub fn of_layers(hidden: u32, layers: u32, device: &DataSheet) -> Result<PersistentTimes> {
+    pub fn from_layers(hidden: u32, layers: u32, device: &DataSheet) -> Result<PersistentTimes> {
         if layers < 2 {
             return PersistentTimes::new(
                 KernelLaunches::new(RecurrentCell::Lstm, hidden, device, &Space::default()),
@@ -258,13 +261,13 @@ impl PersistentTimes {
             );
         }
         let space = Space::default();
-        let launches = KernelLaunches::of_ranking(device, |batch| {
+        let launches = KernelLaunches::from_ranking(device, |batch| {
             rank_layer(hidden, batch, layers, device, &space)
         });
-        PersistentTimes::of(launches, device, layers - 1)
+        PersistentTimes::from_launches(launches, device, layers - 1)
     }
 
-    fn of(
+    fn from_launches(
         launches: KernelLaunches,
         device: &DataSheet,
         more_steps: u32,
@@ -283,7 +286,7 @@ impl PersistentTimes {
         };
         let mut steps = Vec::with_capacity(largest as usize);
         for batch in 1..=largest {
-            let kernels = launches.of(batch);
+            let kernels = launches.kernels(batch);
             let times_of_kernels = kernels.map(|(_, best)| times.step(best.rnn, best.cost.total()));
             steps.push(times_of_kernels.sum());
         }
@@ -310,7 +313,7 @@ impl PersistentTimes {
     pub fn best(&self, largest: u32) -> Best {
         let batches = (1..=largest.max(1))
             .zip(&self.steps)
-            .map(|(batch, time)| Best::of(batch, *time));
+            .map(|(batch, time)| Best::new(batch, *time));
         batches
             .reduce(Best::or)
             .expect("there is a kernel for some batch")

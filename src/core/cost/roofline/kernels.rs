@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Roofline;
 use crate::base::units::Nanos;
-use crate::core::cost::curve::{Best, preferred};
+use crate::core::cost::curve::{Best, preferred_batch};
 use crate::core::cost::operators::{OperatorWork, rows_of_node};
 use crate::core::workload::dnn::{Form, FormKind, SizeByTokens};
 use crate::core::workload::operator::{self, Operator};
@@ -47,7 +47,7 @@ impl RooflineKernels {
 
     /// A kernel for each product, and one for everything elementwise; `None` if an operator is opaque. In a `chain`
     /// exactly one cell precedes each cell.
-    pub fn of_cell(
+    pub fn from_operators(
         device: &Arc<Roofline>,
         operators: &[Operator],
         chain: bool,
@@ -56,7 +56,7 @@ impl RooflineKernels {
         let mut elements = 0;
         for operator in operators {
             let rows = u64::from(rows_of_node(operator, chain));
-            let OperatorWork { weights, of_row } = OperatorWork::of(operator);
+            let OperatorWork { weights, of_row } = OperatorWork::from_operator(operator);
             let [gives, takes] = operator.shape.map(u64::from);
             match operator.kind {
                 operator::OperatorKind::Opaque => return None,
@@ -73,7 +73,7 @@ impl RooflineKernels {
         Some(RooflineKernels::new(Arc::clone(device), forms))
     }
 
-    pub fn at(&self, batch: u32, input: u32) -> Nanos {
+    pub fn time(&self, batch: u32, input: u32) -> Nanos {
         let input = if self.preferred.len() == 1 { 0 } else { input };
         let row = input as usize;
         let column = batch as usize;
@@ -87,17 +87,19 @@ impl RooflineKernels {
         }))
     }
 
-    pub fn preferred(&self, input: u32) -> u32 {
+    pub fn preferred_batch(&self, input: u32) -> u32 {
         let input = if self.preferred.len() == 1 { 0 } else { input };
         let place = self.preferred.get(input as usize);
-        get_or_compute(place, || preferred(|batch| self.busy(batch, input)).into()) as u32
+        get_or_compute(place, || {
+            preferred_batch(|batch| self.busy(batch, input)).into()
+        }) as u32
     }
 
     /// The least times for inputs from `input` on (larger ones never take less time), in batches up to `largest`.
     pub fn best(&self, input: u32, largest: u32) -> Best {
-        let mut best = Best::of(1, self.at(1, input));
+        let mut best = Best::new(1, self.time(1, input));
         for batch in 2..=largest.min(MOST_KEPT) {
-            best = best.or(Best::of(batch, self.at(batch, input)));
+            best = best.or(Best::new(batch, self.time(batch, input)));
         }
         if largest <= MOST_KEPT {
             return best;
@@ -106,7 +108,7 @@ impl RooflineKernels {
         let share_ns = self
             .forms
             .iter()
-            .map(|form| self.device.share_ns(&form.at(input)))
+            .map(|form| self.device.share_ns(&form.work(input)))
             .sum();
         best.or(Best {
             time: best.time,
@@ -118,7 +120,7 @@ impl RooflineKernels {
     fn busy(&self, batch: u32, input: u32) -> Nanos {
         let mut time = Nanos::ZERO;
         for form in &self.forms {
-            time = time.saturating_add(self.device.busy(&form.at(input), batch));
+            time = time.saturating_add(self.device.busy(&form.work(input), batch));
         }
         time
     }

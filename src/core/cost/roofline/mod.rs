@@ -140,7 +140,7 @@ impl Roofline {
 
     /// The file of a GPU and its data sheet in float32. The driver's name of the GPU, such as "NVIDIA TITAN V", must
     /// contain the device's name as whole words: a GH200 is not an H200.
-    pub fn of_gpu(gpu: &str) -> Option<(&'static str, Roofline)> {
+    pub fn find_for_gpu(gpu: &str) -> Option<(&'static str, Roofline)> {
         let gpu = words(gpu);
         for BuiltIn { name: file, text } in Shipped::Device.all() {
             let sheet =
@@ -156,7 +156,7 @@ impl Roofline {
     /// The time of an operator's kernel, without its launch.
     pub fn busy(&self, work: &QueryWork, batch: u32) -> Nanos {
         self.computing(work, batch)
-            .max(self.traffic(work.moved(batch)))
+            .max(self.traffic(work.traffic(batch)))
     }
 
     /// The time of multiplying each of these rows with all numbers of some matrices once, with the most efficient

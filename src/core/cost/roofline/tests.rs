@@ -7,7 +7,7 @@ use super::*;
 use crate::base::precision::Precision;
 use crate::base::units::{CellId, Nanos, Share};
 use crate::core::cost::CostModel;
-use crate::core::cost::curve::{LARGEST, preferred};
+use crate::core::cost::curve::{LARGEST, preferred_batch};
 use crate::core::cost::table::{CostTable, Overhead, TableCosts};
 use crate::core::task::Step;
 use crate::core::workload::dnn::{Dnn, Form, FormKind, QueryWork, SizeByTokens};
@@ -44,8 +44,8 @@ fn the_products_of_figure_5_prefer_1_and_8() {
     let device = titan_rtx();
     let [a, b] = [product(3136, 576, 64), product(49, 576, 512)];
     let time = |work: &QueryWork, batch| device.busy(work, batch).0;
-    assert_eq!(preferred(|batch| device.busy(&a, batch)), 1);
-    assert_eq!(preferred(|batch| device.busy(&b, batch)), 8);
+    assert_eq!(preferred_batch(|batch| device.busy(&a, batch)), 1);
+    assert_eq!(preferred_batch(|batch| device.busy(&b, batch)), 8);
     // "Using a batch size smaller than 8 is not able to fully utilize a GPU."
     assert!(
         [1, 2, 4]
@@ -159,7 +159,7 @@ fn a_table_replaces_the_roofline_for_its_cells() {
     // 16 operations per row of the tile's 4, or 32 bytes per token and 64 of weights.
     assert_eq!(time(&computed, 0, 1, 8), Nanos(100 + 80));
     assert_eq!(time(&computed, 1, 3, 0), Nanos(100 + 300));
-    assert_eq!(computed.measured(CellId(0)), 1..=u32::MAX);
+    assert_eq!(computed.measured_batches(CellId(0)), 1..=u32::MAX);
     let measured = of(CostTable::parse("cell,batch,ns\nb,1,7\nb,2,8\n", "t").unwrap());
     assert_eq!(time(&measured, 0, 1, 8), Nanos(180));
     assert_eq!(time(&measured, 1, 2, 0), Nanos(8));
@@ -225,7 +225,7 @@ fn demand_is_the_share_of_the_preferred_batch() {
         .unwrap()
         .costs_for(&Model::Lstm.cell_types(), Overhead::default())
         .unwrap();
-    assert_eq!(table.preferred(CellId(0), 0), Some(4));
+    assert_eq!(table.preferred_batch(CellId(0), 0), Some(4));
     let demand = |batch| {
         table.demand(&Step {
             cell: CellId(0),
@@ -239,7 +239,7 @@ fn demand_is_the_share_of_the_preferred_batch() {
         [1 << 30, 3 << 30, 1 << 32, 1 << 32].map(Share)
     );
     assert_eq!(
-        preferred(|_| Nanos(5)),
+        preferred_batch(|_| Nanos(5)),
         LARGEST,
         "a device that is never full"
     );
@@ -304,12 +304,12 @@ fn a_device_file_is_checked() {
 
 #[test]
 fn a_gpu_is_known_by_the_words_of_its_name() {
-    let file = |gpu| Roofline::of_gpu(gpu).map(|(file, _)| file);
+    let file = |gpu| Roofline::find_for_gpu(gpu).map(|(file, _)| file);
     assert_eq!(file("NVIDIA TITAN V"), Some("titan-v"));
     assert_eq!(file("Tesla V100-SXM2-16GB"), Some("v100"));
     assert_eq!(file("NVIDIA TITAN RTX"), Some("titan-rtx"));
     assert_eq!(file("NVIDIA GH200 480GB"), None);
-    let (file, sheet) = Roofline::of_gpu("NVIDIA H200").unwrap();
+    let (file, sheet) = Roofline::find_for_gpu("NVIDIA H200").unwrap();
     assert_eq!(
         (file, sheet.unit.peak_gflops, sheet.multiprocessors),
         ("h200", 66_908, 132)
@@ -351,15 +351,15 @@ fn works() -> impl Strategy<Value = Form> {
 proptest! {
     #[test]
     fn no_time_is_below_the_data_sheet_and_none_falls_with_the_batch(form in works(), batch in 1u32..300) {
-        let (device, work) = (titan_rtx(), form.at(0));
+        let (device, work) = (titan_rtx(), form.work(0));
         let time = device.busy(&work, batch);
         prop_assert!(time >= device.floor(&work, batch));
         prop_assert!(time <= device.busy(&work, batch + 1));
         prop_assert!(time.0 as f64 / f64::from(batch) >= device.share_ns(&work) * (1.0 - 1e-9));
         let kernels = RooflineKernels::new(Arc::new(device.clone()), vec![form]);
-        prop_assert_eq!(kernels.at(batch, 0), device.launch + time);
-        prop_assert_eq!(kernels.at(batch, 0), device.launch + time);
-        prop_assert_eq!(kernels.preferred(0), preferred(|batch| device.busy(&work, batch)));
+        prop_assert_eq!(kernels.time(batch, 0), device.launch + time);
+        prop_assert_eq!(kernels.time(batch, 0), device.launch + time);
+        prop_assert_eq!(kernels.preferred_batch(0), preferred_batch(|batch| device.busy(&work, batch)));
     }
 }
 
@@ -367,7 +367,7 @@ impl Roofline {
     /// A lower bound: operations at the peak, traffic at the bandwidth.
     fn floor(&self, work: &QueryWork, batch: u32) -> Nanos {
         let computing = div_ceil(work.flops(batch), u128::from(self.unit.peak_gflops));
-        let bytes = work.moved(batch) * u128::from(self.unit.bytes);
+        let bytes = work.traffic(batch) * u128::from(self.unit.bytes);
         nanos(computing.max(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))))
     }
 }

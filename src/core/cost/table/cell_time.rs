@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::base::units::Nanos;
-use crate::core::cost::curve::{Best, Curve, on_line};
+use crate::core::cost::curve::{Best, Curve, interpolate};
 use crate::core::cost::decoder::DecoderRoofline;
 use crate::core::cost::persistent::PersistentKernels;
 use crate::core::cost::roofline::RooflineKernels;
@@ -26,22 +26,22 @@ pub enum CellTime {
 }
 
 impl CellTime {
-    pub fn at(&self, step: &Step) -> Nanos {
+    pub fn time(&self, step: &Step) -> Nanos {
         match self {
-            CellTime::Rows(rows) => rows.padded_curve(step.input).at(step.batch),
+            CellTime::Rows(rows) => rows.padded_curve(step.input).time(step.batch),
             CellTime::Grid(rows) => rows.interpolate(step.batch, step.input),
-            CellTime::Computed(kernels) => kernels.at(step.batch, step.input),
+            CellTime::Computed(kernels) => kernels.time(step.batch, step.input),
             CellTime::Persistent(kernels) => kernels.runs(step.batch, 1),
             CellTime::Decoder(decoder) => decoder.iteration(step.batch, step.input),
         }
     }
 
     /// The [preferred batch](crate::core::cost::curve::preferred).
-    pub fn preferred(&self, input: u32) -> u32 {
+    pub fn preferred_batch(&self, input: u32) -> u32 {
         match self {
-            CellTime::Rows(rows) => rows.padded_curve(input).preferred(),
-            CellTime::Computed(kernels) => kernels.preferred(input),
-            CellTime::Persistent(kernels) => kernels.preferred(),
+            CellTime::Rows(rows) => rows.padded_curve(input).preferred_batch(),
+            CellTime::Computed(kernels) => kernels.preferred_batch(input),
+            CellTime::Persistent(kernels) => kernels.preferred_batch(),
             CellTime::Grid(_) | CellTime::Decoder(_) => 1,
         }
     }
@@ -52,16 +52,16 @@ impl CellTime {
             CellTime::Rows(rows) | CellTime::Grid(rows) => rows.best(input, largest),
             CellTime::Computed(kernels) => kernels.best(input, largest),
             CellTime::Persistent(kernels) => kernels.best(largest),
-            CellTime::Decoder(decoder) => Best::of(1, decoder.iteration(1, 1)),
+            CellTime::Decoder(decoder) => Best::new(1, decoder.iteration(1, 1)),
         }
     }
 
     /// The batches with measured times; a computed time has no limits.
-    pub fn measured(&self) -> RangeInclusive<u32> {
+    pub fn measured_batches(&self) -> RangeInclusive<u32> {
         match self {
-            CellTime::Rows(rows) | CellTime::Grid(rows) => rows.measured(),
+            CellTime::Rows(rows) | CellTime::Grid(rows) => rows.measured_batches(),
             CellTime::Computed(_) | CellTime::Decoder(_) => 1..=u32::MAX,
-            CellTime::Persistent(kernels) => kernels.measured(),
+            CellTime::Persistent(kernels) => kernels.measured_batches(),
         }
     }
 }
@@ -88,7 +88,9 @@ impl CurvesByInput {
     /// The value of a step's rows, without extrapolation: a larger batch or input has that of the largest one.
     pub fn clamped_value(&self, step: &Step) -> u32 {
         let curve = self.padded_curve(step.input);
-        curve.at(step.batch.min(*curve.measured().end())).0 as u32
+        curve
+            .time(step.batch.min(*curve.measured_batches().end()))
+            .0 as u32
     }
 
     /// The time on the line between the two next inputs, or of the last two beyond them; flat below the first, and
@@ -96,8 +98,8 @@ impl CurvesByInput {
     fn interpolate(&self, batch: u32, input: u32) -> Nanos {
         let after = self.place(input).max(1);
         let points = [&self.curves[after - 1], &self.curves[after]];
-        on_line(
-            points.map(|(input, curve)| (*input, curve.at(batch).0)),
+        interpolate(
+            points.map(|(input, curve)| (*input, curve.time(batch).0)),
             input.max(points[0].0),
         )
     }
@@ -112,11 +114,11 @@ impl CurvesByInput {
     }
 
     /// The batches that were measured at every input size.
-    fn measured(&self) -> RangeInclusive<u32> {
+    fn measured_batches(&self) -> RangeInclusive<u32> {
         let mut smallest = 0;
         let mut largest = u32::MAX;
         for (_, curve) in &self.curves {
-            let batches = curve.measured();
+            let batches = curve.measured_batches();
             smallest = smallest.max(*batches.start());
             largest = largest.min(*batches.end());
         }

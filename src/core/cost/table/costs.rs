@@ -54,12 +54,14 @@ impl StepCosts {
     /// preferred batch, and is at least what the step moves in its time if the device's bandwidth is known.
     fn demand(&self, step: &Step) -> Share {
         if let Some(demands) = &self.demand {
-            return Share::of(demands.clamped_value(step), PARTS);
+            return Share::from_ratio(demands.clamped_value(step), PARTS);
         }
-        let by_batch = Share::of(step.batch, self.run.preferred(step.input));
+        let by_batch = Share::from_ratio(step.batch, self.run.preferred_batch(step.input));
         match &self.traffic {
             None => by_batch,
-            Some(traffic) => by_batch.max(traffic.share(step.batch, step.input, self.run.at(step))),
+            Some(traffic) => {
+                by_batch.max(traffic.share(step.batch, step.input, self.run.time(step)))
+            }
         }
     }
 }
@@ -75,9 +77,9 @@ pub(super) enum OperatorCosts {
 
 impl TableCosts {
     /// The batches that were measured at every input size.
-    pub fn measured(&self, cell: CellId) -> RangeInclusive<u32> {
+    pub fn measured_batches(&self, cell: CellId) -> RangeInclusive<u32> {
         let (costs, scale) = self.costs(cell);
-        let range = costs.run.measured();
+        let range = costs.run.measured_batches();
         range.start().saturating_mul(scale)..=range.end().saturating_mul(scale)
     }
 
@@ -111,13 +113,13 @@ impl TableCosts {
     /// The time of one run of a step, whose cell has these costs.
     fn run(&self, costs: &[StepCosts], step: &Step) -> Nanos {
         let time = match self.operator(step.cell) {
-            None => return costs[step.cell.index()].run.at(step),
-            Some(OperatorCosts::Own(costs)) => costs.run.at(step),
+            None => return costs[step.cell.index()].run.time(step),
+            Some(OperatorCosts::Own(costs)) => costs.run.time(step),
             Some(OperatorCosts::Share(share)) => self.share_of_cell(share, step),
         };
         match &self.kernel {
             None => time,
-            Some(least) => time.max(least.at(step.batch)),
+            Some(least) => time.max(least.time(step.batch)),
         }
     }
 
@@ -128,8 +130,8 @@ impl TableCosts {
             batch: share.nodes(step.batch),
             ..*step
         };
-        let cell_time = self.whole_steps[share.cell.index()].run.at(&cell_step);
-        let (own, all) = share.at(step.batch);
+        let cell_time = self.whole_steps[share.cell.index()].run.time(&cell_step);
+        let (own, all) = share.fraction(step.batch);
         let (own, all) = (u128::from(own), u128::from(all));
         Nanos(((2 * u128::from(cell_time.0) * own + all) / (2 * all)) as u64)
     }
@@ -145,11 +147,11 @@ impl TableCosts {
         }
     }
 
-    /// The measured batches, as [`TableCosts::measured`], in tasks of whole requests and of parts.
+    /// The measured batches, as [`TableCosts::measured_batches`], in tasks of whole requests and of parts.
     pub fn measured_of_several_steps(&self, cell: CellId) -> RangeInclusive<u32> {
         match &self.persistent {
-            Some(kernels) if self.operator(cell).is_none() => kernels.measured(),
-            _ => self.measured(cell),
+            Some(kernels) if self.operator(cell).is_none() => kernels.measured_batches(),
+            _ => self.measured_batches(cell),
         }
     }
 
@@ -165,9 +167,9 @@ impl TableCosts {
     }
 
     /// The [preferred batch](crate::core::cost::curve::preferred) of a cell; `None` for operators.
-    pub fn preferred(&self, cell: CellId, input: u32) -> Option<u32> {
+    pub fn preferred_batch(&self, cell: CellId, input: u32) -> Option<u32> {
         let costs = self.steps.get(cell.index())?;
-        Some(costs.run.preferred(input))
+        Some(costs.run.preferred_batch(input))
     }
 }
 
@@ -189,21 +191,21 @@ impl CostModel for TableCosts {
                 moves_states: kernels.moves_states(),
             };
         }
-        Runs::repeated(self.run(self.steps_of(members), step), step)
+        Runs::repeat(self.run(self.steps_of(members), step), step)
     }
 
     #[inline]
     fn extra(&self, extra: Extra, count: u32) -> Nanos {
         match &self.extras[extra as usize] {
             None => Nanos::ZERO,
-            Some(curve) => curve.at(count),
+            Some(curve) => curve.time(count),
         }
     }
 
     fn policy_row(&self, name: &str, count: u32) -> Nanos {
         let place = POLICY_ROWS.iter().position(|row| *row == name);
         match place.and_then(|place| self.policy_rows[place].as_ref()) {
-            Some(curve) => curve.at(count),
+            Some(curve) => curve.time(count),
             None => Nanos::ZERO,
         }
     }
@@ -212,7 +214,7 @@ impl CostModel for TableCosts {
         let costs = self.steps_of(members).get(step.cell.index());
         match costs.and_then(|costs| costs.switch.as_ref()) {
             None => Nanos::ZERO,
-            Some(switch) => switch.at(step),
+            Some(switch) => switch.time(step),
         }
     }
 

@@ -88,7 +88,7 @@ impl Overhead {
     }
 
     /// The given overhead of the rows with this name.
-    fn given(&self, name: &str) -> Option<Nanos> {
+    fn row(&self, name: &str) -> Option<Nanos> {
         match name {
             TASK => self.task,
             GATHER => self.gather,
@@ -178,9 +178,11 @@ impl CostTable {
             let traffic = match model.network() {
                 Some(network) => {
                     let form = &network.distinct()[place].form;
-                    Some(Traffic::of_listed(form, precision, bandwidth))
+                    Some(Traffic::from_form(form, precision, bandwidth))
                 }
-                None => Traffic::of_cell(&operators[place], cell.chain, precision, bandwidth),
+                None => {
+                    Traffic::from_operators(&operators[place], cell.chain, precision, bandwidth)
+                }
             };
             if let Some(traffic) = traffic {
                 self.traffic.insert(cell.name, Arc::new(traffic));
@@ -211,10 +213,12 @@ impl CostTable {
                     });
                     Arc::clone(kernels)
                 }
-                None => match RooflineKernels::of_cell(device, &operators[place], cell.chain) {
-                    Some(kernels) => Arc::new(kernels),
-                    None => return Err(unknown_operators(&cell.name, model, device)),
-                },
+                None => {
+                    match RooflineKernels::from_operators(device, &operators[place], cell.chain) {
+                        Some(kernels) => Arc::new(kernels),
+                        None => return Err(unknown_operators(&cell.name, model, device)),
+                    }
+                }
             };
             self.cells.insert(cell.name, CellTime::Computed(kernels));
         }
@@ -249,7 +253,7 @@ impl CostTable {
 
     /// Notes why persistent kernels, which were asked for, do not run.
     #[must_use]
-    pub fn in_traditional_kernels(self, because: String) -> CostTable {
+    pub fn with_traditional_kernels(self, because: String) -> CostTable {
         CostTable {
             traditional: Some(because),
             ..self
@@ -375,13 +379,13 @@ impl CostTable {
         let mut whole_steps = Vec::with_capacity(cells.len());
         for cell in cells {
             let Some(time) = self.time(&cell.name, "") else {
-                return Err(self.no_rows_for(&cell.name));
+                return Err(self.missing_rows(&cell.name));
             };
             let step = self.step(&cell.name, time.clone());
             whole_steps.push(self.whole_step(&cell.name, &step)?);
             steps.push(step);
         }
-        let extras = Extra::ROWS.map(|name| match overhead.given(name) {
+        let extras = Extra::ROWS.map(|name| match overhead.row(name) {
             Some(time) => Some(Curve::constant(time)),
             None => self.curve(name).cloned(),
         });
@@ -399,7 +403,7 @@ impl CostTable {
         })
     }
 
-    fn no_rows_for(&self, cell: &str) -> Error {
+    fn missing_rows(&self, cell: &str) -> Error {
         let known: Vec<&str> = self.cells.keys().map(String::as_str).collect();
         Error::input(format!(
             "{}: no rows for the cell \"{cell}\", which the model needs; the table has: {}",
@@ -420,7 +424,7 @@ impl CostTable {
         for entry in &operators.entries {
             costs.push(match self.cells.get(&entry.name) {
                 Some(time) => OperatorCosts::Own(Box::new(self.step(&entry.name, time.clone()))),
-                None => OperatorCosts::Share(operators::OperatorShare::of(
+                None => OperatorCosts::Share(operators::OperatorShare::from_operator(
                     &entry.operator,
                     entry.cell,
                     &operators.operators[entry.cell.index()].operators,

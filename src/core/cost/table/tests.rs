@@ -235,7 +235,7 @@ fn a_padded_input_takes_the_next_size() {
     };
     assert_eq!([at(1), at(64), at(65), at(128)], [10, 10, 20, 20]);
     assert_eq!(table.largest_input("bert"), Some(128));
-    assert_eq!(device.measured(CellId(0)), 1..=1);
+    assert_eq!(device.measured_batches(CellId(0)), 1..=1);
 }
 
 #[test]

@@ -243,7 +243,7 @@ impl ChainQueue {
         self.unpinned += 1;
     }
 
-    pub fn unpinned(&self) -> usize {
+    pub fn unpinned_nodes(&self) -> usize {
         self.unpinned
     }
 

@@ -128,7 +128,11 @@ impl<R: SelectionRule> Policy for Core<R> {
         for unfinished in 0..=self.lookahead {
             let mut workers = dispatch.with_unfinished(unfinished);
             // Only busy workers have nodes pinned to them.
-            while (unfinished > 0 || self.types.iter().any(|state| state.queue.unpinned() > 0))
+            while (unfinished > 0
+                || self
+                    .types
+                    .iter()
+                    .any(|state| state.queue.unpinned_nodes() > 0))
                 && let Some(worker) = workers.next(dispatch)
             {
                 if let Some(choice) = self.choose(worker) {

@@ -132,7 +132,7 @@ impl GraphQueue {
         }
     }
 
-    pub fn unpinned(&self) -> usize {
+    pub fn unpinned_nodes(&self) -> usize {
         self.unpinned
     }
 

@@ -76,7 +76,7 @@ impl Cellular {
         rule: impl SelectionRule + 'static,
         setup: &Setup<'_>,
     ) -> Result<Box<dyn Policy>, String> {
-        at_least_1([("max_tasks", self.max_tasks), ("chunk", self.chunk)])?;
+        require_positive([("max_tasks", self.max_tasks), ("chunk", self.chunk)])?;
         let not_a_chain = setup.cells.iter().find(|cell| !cell.chain);
         if let Some(cell) = not_a_chain
             && self.chunk > 1
@@ -186,7 +186,7 @@ impl<R: SelectionRule> Core<R> {
             },
             ..Task::new(worker, &steps, &batch.begins, work.useful_cells)
         };
-        let unfinished = dispatch.unfinished(worker);
+        let unfinished = dispatch.unfinished_tasks(worker);
         dispatch.submit_because(&task, || {
             state.reason(choice, ready, chunk, worker, unfinished)
         });

@@ -42,10 +42,10 @@ impl ReadyQueue {
 
     /// The number of nodes that any worker could take.
     #[inline]
-    pub fn unpinned(&self) -> usize {
+    pub fn unpinned_nodes(&self) -> usize {
         match self {
-            Chains(queue) => queue.unpinned(),
-            Graphs(queue) => queue.unpinned(),
+            Chains(queue) => queue.unpinned_nodes(),
+            Graphs(queue) => queue.unpinned_nodes(),
         }
     }
 

@@ -110,7 +110,7 @@ impl Index<RequestKey> for LiveRequests {
 
 impl RequestState {
     /// The present run, and the number of nodes before it.
-    fn present(&self) -> (&CellRun, u32) {
+    fn present_run(&self) -> (&CellRun, u32) {
         match &self.rest {
             GraphRest::Run(run) => (run, 0),
             GraphRest::Runs {
@@ -127,7 +127,7 @@ impl RequestState {
         match &self.rest {
             GraphRest::Graph(_) => (1, 0),
             _ => {
-                let (run, _) = self.present();
+                let (run, _) = self.present_run();
                 (run.length, run.input)
             }
         }
@@ -138,7 +138,7 @@ impl RequestState {
         match &self.rest {
             GraphRest::Graph(state) => NodeId(state.graph.entries(subgraph)[0]),
             _ => {
-                let (run, before) = self.present();
+                let (run, before) = self.present_run();
                 NodeId(before + run.length - 1)
             }
         }
@@ -154,7 +154,7 @@ impl RequestState {
     fn cell(&self, subgraph: u32) -> CellId {
         match &self.rest {
             GraphRest::Graph(state) => state.graph.subgraphs()[subgraph as usize].cell,
-            _ => self.present().0.cell,
+            _ => self.present_run().0.cell,
         }
     }
 }

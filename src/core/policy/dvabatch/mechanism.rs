@@ -321,7 +321,7 @@ impl Mechanism {
         let runs_any = self
             .table
             .row(item.row)
-            .in_stage(&item, stage)
+            .stage_queries(&item, stage)
             .next()
             .is_some();
         if runs_any {
@@ -347,7 +347,7 @@ impl Mechanism {
         let mut longest = 0;
         let mut useful_cells = 0;
         let mut starting = SmallVec::<[RequestId; 8]>::new();
-        for query in row.in_stage(item, stage) {
+        for query in row.stage_queries(item, stage) {
             batch += 1;
             longest = query.nodes.max(longest);
             useful_cells += slicing.own_cells(stage, query);
@@ -357,7 +357,7 @@ impl Mechanism {
         }
         let steps = slicing.steps(stage, batch, longest, row.input);
         let list_parts = |parts: &mut Vec<_>| {
-            let queries = row.in_stage(item, stage);
+            let queries = row.stage_queries(item, stage);
             parts.extend(queries.map(|query| slicing.part(stage, query)));
         };
         let task = Task {

@@ -13,7 +13,7 @@ use super::slicing::{Slicing, StageDurations};
 use super::{Stage, Staged};
 use crate::base::units::Share;
 use crate::core::cost::CostModel;
-use crate::core::cost::curve::preferred;
+use crate::core::cost::curve::preferred_batch;
 use crate::core::cost::slice;
 use crate::core::policy::padded::PadTo;
 use crate::core::policy::prelude::*;
@@ -159,7 +159,7 @@ impl Settings for DvaBatch {
 
 impl DvaBatch {
     fn check(&self) -> Result<(), String> {
-        at_least_1([
+        require_positive([
             ("steps", self.steps),
             ("max_batch", self.max_batch),
             ("buffer_pairs", self.buffer_pairs.into()),
@@ -203,7 +203,8 @@ impl DvaBatch {
             }
             Stages::At(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                slice::at(network, &names).map_err(|problem| format!("stages: {problem}"))
+                slice::stages_by_name(network, &names)
+                    .map_err(|problem| format!("stages: {problem}"))
             }
             Stages::By(StageRule::Operators) => {
                 let places = 0..network.operators().len();
@@ -212,7 +213,10 @@ impl DvaBatch {
             Stages::By(StageRule::Preferred) => {
                 let costs = &**setup.costs_for("stages")?;
                 let preferred = preferred_by_operator(network, costs, self.max_batch);
-                Ok(slice::by_preferred(&preferred, self.max_batch / 8))
+                Ok(slice::stages_by_preferred_batch(
+                    &preferred,
+                    self.max_batch / 8,
+                ))
             }
         }
     }
@@ -240,7 +244,7 @@ impl DvaBatch {
                 &**setup.costs_for("window")?,
             ),
         };
-        let padded = self.padded(network)?;
+        let padded = self.padding_limit(network)?;
         let diversity = self.diversity(setup, slicing)?;
         if diversity == Diversity::Input {
             return Ok(Box::new(InputDiversity {
@@ -286,7 +290,7 @@ impl DvaBatch {
     }
 
     /// The limit of padding to the end of a range of lengths, or `None` if queries are padded to the longest query.
-    fn padded(&self, network: Option<&Dnn>) -> Result<Option<u32>, String> {
+    fn padding_limit(&self, network: Option<&Dnn>) -> Result<Option<u32>, String> {
         match (self.pad_to, network) {
             (PadTo::Longest, _) => Ok(None),
             (PadTo::Bucket, Some(_)) => Ok(Some(most_tokens(network))),
@@ -308,7 +312,7 @@ impl DvaBatch {
         let costs = &**setup.costs_for("policy")?;
         let mut batches = Vec::new();
         for stage in (0..slicing.stages(0) as u32).map(Stage) {
-            let batch = preferred(|batch| slicing.time(stage, batch, 0, costs));
+            let batch = preferred_batch(|batch| slicing.time(stage, batch, 0, costs));
             batches.push(batch.min(self.max_batch));
         }
         let least = batches.iter().min().copied().unwrap_or(1);

@@ -44,8 +44,8 @@ impl Buffers {
     /// Whether a stage may read one set and write another. The output may be invalid, which concerns only the next
     /// stage.
     pub fn legitimate(&self, stage: Stage, from: BufferPair, into: BufferPair) -> bool {
-        let input = self.at(stage, from);
-        let output = self.at(stage.next(), into);
+        let input = self.get(stage, from);
+        let output = self.get(stage.next(), into);
         !input.invalid && input.is_free() && output.is_free()
     }
 
@@ -65,22 +65,22 @@ impl Buffers {
             self.legitimate(stage, from, into),
             "stage {stage} runs with a buffer pair that is not legitimate"
         );
-        let output = self.at_mut(stage.next(), into);
+        let output = self.get_mut(stage.next(), into);
         assert_eq!(
             output.unread, 0,
             "write after read: stage {stage} would write over a batch that has not been read"
         );
         output.writing = true;
-        self.at_mut(stage, from).reading = true;
+        self.get_mut(stage, from).reading = true;
     }
 
     /// Ends what [`Buffers::begin`] has begun.
     pub fn end(&mut self, stage: Stage, from: BufferPair, into: BufferPair) {
-        let input = self.at_mut(stage, from);
+        let input = self.get_mut(stage, from);
         assert!(input.reading, "stage {stage} ends without having begun");
         input.reading = false;
         input.unread = input.unread.saturating_sub(1);
-        self.at_mut(stage.next(), into).writing = false;
+        self.get_mut(stage.next(), into).writing = false;
     }
 
     /// Hands a stage's output to the next. The pair is blocked until it is [given back](Buffers::give_back).
@@ -88,30 +88,30 @@ impl Buffers {
     /// # Panics
     /// On a read-after-write hazard.
     pub fn hand_on(&mut self, stage: Stage, pair: BufferPair) {
-        let output = self.at_mut(stage.next(), pair);
+        let output = self.get_mut(stage.next(), pair);
         assert!(
             !output.writing,
             "read after write: stage {stage} hands on a batch that is still being written"
         );
         output.unread += 1;
-        self.at_mut(stage, pair).invalid = true;
+        self.get_mut(stage, pair).invalid = true;
     }
 
     /// Whether an item before a stage has not been read.
     pub fn has_unread(&self, stage: Stage, pair: BufferPair) -> bool {
-        self.at(stage, pair).unread > 0
+        self.get(stage, pair).unread > 0
     }
 
     /// Makes a blocked pair available again.
     pub fn give_back(&mut self, stage: Stage, pair: BufferPair) {
-        self.at_mut(stage, pair).invalid = false;
+        self.get_mut(stage, pair).invalid = false;
     }
 
-    fn at(&self, stage: Stage, pair: BufferPair) -> &StageBuffer {
+    fn get(&self, stage: Stage, pair: BufferPair) -> &StageBuffer {
         &self.before[stage.index()][usize::from(pair.0)]
     }
 
-    fn at_mut(&mut self, stage: Stage, pair: BufferPair) -> &mut StageBuffer {
+    fn get_mut(&mut self, stage: Stage, pair: BufferPair) -> &mut StageBuffer {
         &mut self.before[stage.index()][usize::from(pair.0)]
     }
 }

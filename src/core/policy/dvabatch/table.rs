@@ -64,12 +64,12 @@ impl BatchRow {
     }
 
     /// The number of queries that have completed a stage.
-    pub fn completed(&self, stage: Stage) -> u32 {
+    pub fn completed_count(&self, stage: Stage) -> u32 {
         self.completed.get(stage.index()).copied().unwrap_or(0)
     }
 
     /// The number of queries that were handed to a stage.
-    pub fn handed(&self, stage: Stage) -> u32 {
+    pub fn handed_count(&self, stage: Stage) -> u32 {
         self.handed.get(stage.index()).copied().unwrap_or(0)
     }
 
@@ -86,7 +86,11 @@ impl BatchRow {
     }
 
     /// The queries of an item that run in a stage: they have not left and do not skip it.
-    pub fn in_stage(&self, item: &StageItem, stage: Stage) -> impl Iterator<Item = &Query> + Clone {
+    pub fn stage_queries(
+        &self,
+        item: &StageItem,
+        stage: Stage,
+    ) -> impl Iterator<Item = &Query> + Clone {
         self.live_queries(item)
             .filter(move |query| query.resumes <= stage)
     }
@@ -203,14 +207,14 @@ impl BatchTable {
     /// If the batch is not at one stage as a whole, or the sizes do not add up to it.
     pub fn split(&mut self, id: BatchId, after: Stage, sizes: &[u32]) -> Vec<StageItem> {
         let row = self.row_mut(id);
-        let passed = row.completed(after) as usize;
+        let passed = row.completed_count(after) as usize;
         assert!(
             row.queries[passed..].iter().all(|query| query.left),
             "batch {} is split while queries are at earlier stages",
             id.0
         );
         assert_eq!(
-            row.handed(after.next()),
+            row.handed_count(after.next()),
             0,
             "batch {} is split while queries are at later stages",
             id.0
@@ -256,7 +260,7 @@ impl BatchTable {
     pub fn complete(&mut self, item: &StageItem, stage: Stage) {
         let row = self.row_mut(item.row);
         assert_eq!(
-            row.completed(stage),
+            row.completed_count(stage),
             item.start,
             "stage {stage} has left out queries of batch {}",
             item.row.0
@@ -268,8 +272,8 @@ impl BatchTable {
     /// section 5.2.2).
     pub fn caught_up(&self, id: BatchId, stage: Stage) -> Option<StageItem> {
         let row = self.row(id);
-        let start = row.handed(stage.next());
-        let end = row.completed(stage);
+        let start = row.handed_count(stage.next());
+        let end = row.completed_count(stage);
         if any_live(&row.queries[end as usize..])
             || !any_live(&row.queries[start as usize..end as usize])
         {
@@ -287,7 +291,7 @@ impl BatchTable {
     pub fn hand(&mut self, item: &StageItem, stage: Stage) {
         let row = self.row_mut(item.row);
         assert_eq!(
-            row.handed(stage),
+            row.handed_count(stage),
             item.start,
             "stage {stage} is handed queries of batch {} out of order",
             item.row.0

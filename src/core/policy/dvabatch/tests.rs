@@ -185,7 +185,9 @@ impl Policy for Snapshots {
         let mechanism = &self.staged.mechanisms[0];
         let mut text = format!("{}:", dispatch.now().0);
         for (id, row) in mechanism.table.rows() {
-            let completed: Vec<u32> = (0..4).map(|stage| row.completed(Stage(stage))).collect();
+            let completed: Vec<u32> = (0..4)
+                .map(|stage| row.completed_count(Stage(stage)))
+                .collect();
             text += &format!(" batch {} bs {} done {completed:?};", id.0, row.live);
         }
         for (stage, executor) in mechanism.executors.iter().enumerate() {

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::operators::{Evaluation, ListLevel, OperatorOrder, by_agenda, by_depth};
+use super::operators::{Evaluation, ListLevel, OperatorOrder, agenda_order, depth_order};
 use super::prelude::*;
 use super::whole::{first_come, graph};
 use crate::core::workload::operator::catalogue::Catalogue;
@@ -55,8 +55,8 @@ impl Settings for DyNet {
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         let mut evaluation = Evaluation::new(&catalogue.operators, signature, ListLevel::Operators);
         let order: OperatorOrder<Signature> = match self.by {
-            By::Agenda => by_agenda,
-            By::Depth => by_depth,
+            By::Agenda => agenda_order,
+            By::Depth => depth_order,
         };
         let host = self.construct_ns.saturating_add(self.merge_ns);
         first_come(self.max_batch, graph, move |taken, graphs, dispatch| {

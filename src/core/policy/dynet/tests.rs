@@ -80,11 +80,11 @@ fn launched(by: By, cells: &[&[&str]], graphs: &[CellGraph]) -> Vec<String> {
         batch.add(graph, &mut classes);
     }
     let OperatorSchedule { launches, .. } = match by {
-        By::Agenda => by_agenda(&batch, &classes),
-        By::Depth => by_depth(&batch, &classes),
+        By::Agenda => agenda_order(&batch, &classes),
+        By::Depth => depth_order(&batch, &classes),
     };
     let mut launched = Vec::new();
-    for step in operators::steps_of(&launches, classes.keyed()) {
+    for step in operators::steps_of(&launches, classes.keyed_operators()) {
         let name = name_of(step.cell, &lists);
         for _ in 0..step.times {
             launched.push(format!("{name}{}", step.batch));
@@ -278,7 +278,7 @@ fn agrees_with_the_naive(lists: &[OperatorList], graphs: &[CellGraph], number: u
         operators,
         launches,
         ..
-    } = by_agenda(&batch, &classes);
+    } = agenda_order(&batch, &classes);
     assert_eq!(operators, nodes.len() as u64, "case {number}");
     let translated = naive::translated(&launches, &classes, signature);
     assert_eq!(
@@ -290,7 +290,7 @@ fn agrees_with_the_naive(lists: &[OperatorList], graphs: &[CellGraph], number: u
         operators,
         launches,
         ..
-    } = by_depth(&batch, &classes);
+    } = depth_order(&batch, &classes);
     assert_eq!(operators, nodes.len() as u64, "case {number}");
     let mut translated = naive::translated(&launches, &classes, signature);
     translated.retain(|(key, _)| key.is_some());

@@ -143,7 +143,7 @@ impl<K: Hash + Eq> NodeClasses<K> {
         &self.cells[self.classes[class as usize].cell.index()]
     }
 
-    pub fn keyed(&self) -> &[KeyedOperator] {
+    pub fn keyed_operators(&self) -> &[KeyedOperator] {
         &self.keyed
     }
 }
@@ -188,7 +188,7 @@ impl CellOperators {
             needs.push(need);
         }
         CellOperators {
-            depths: Depths::of(&list.operators),
+            depths: Depths::from_operators(&list.operators),
             list: list.clone(),
             needs,
             waits_for,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use self::batch::GraphBatch;
 use self::classes::{KeyFunction, KeyedOperator, NodeClasses, OperatorKey};
-pub use self::order::{by_agenda, by_depth};
+pub use self::order::{agenda_order, depth_order};
 use super::prelude::*;
 use super::whole::Taken;
 use crate::core::task::{ExtraTime, LaunchUnit, Launches, Members};
@@ -113,7 +113,7 @@ impl<K: Hash + Eq> Evaluation<K> {
         Arc::new(EvaluatedBatch {
             operators: schedule.operators,
             launches: schedule.launches.len(),
-            steps: steps_of(&schedule.launches, self.classes.keyed()),
+            steps: steps_of(&schedule.launches, self.classes.keyed_operators()),
             cells: batch.cells,
             level: self.level,
             lists: Arc::new(schedule.lists),

@@ -22,14 +22,17 @@ use super::{OperatorLaunch, OperatorSchedule};
 use crate::core::task::{self, LaunchUnit};
 
 /// The order by agenda.
-pub fn by_agenda<K: Hash + Eq>(batch: &GraphBatch, classes: &NodeClasses<K>) -> OperatorSchedule {
+pub fn agenda_order<K: Hash + Eq>(
+    batch: &GraphBatch,
+    classes: &NodeClasses<K>,
+) -> OperatorSchedule {
     let mut totals = key_totals(batch, classes);
     // The sort is stable, so the first seen stays first. Means are compared as exact fractions.
     totals.sort_by(|one, other| {
         let mean_of_one = u128::from(one.depths) * u128::from(other.operators);
         let mean_of_other = u128::from(other.depths) * u128::from(one.operators);
-        let operator = &classes.keyed()[one.key.index()];
-        let other = &classes.keyed()[other.key.index()];
+        let operator = &classes.keyed_operators()[one.key.index()];
+        let other = &classes.keyed_operators()[other.key.index()];
         let alone_first = other.alone.cmp(&operator.alone);
         alone_first
             .then(mean_of_one.cmp(&mean_of_other))
@@ -39,7 +42,7 @@ pub fn by_agenda<K: Hash + Eq>(batch: &GraphBatch, classes: &NodeClasses<K>) -> 
 }
 
 /// The order by depth. Keys of a depth are in the order of first sight.
-pub fn by_depth<K: Hash + Eq>(batch: &GraphBatch, classes: &NodeClasses<K>) -> OperatorSchedule {
+pub fn depth_order<K: Hash + Eq>(batch: &GraphBatch, classes: &NodeClasses<K>) -> OperatorSchedule {
     let totals = key_totals(batch, classes);
     launch_all(&totals, totals.len(), batch, classes)
 }
@@ -54,7 +57,7 @@ struct KeyTotal {
 
 /// All keys in the order of first sight.
 fn key_totals<K: Hash + Eq>(batch: &GraphBatch, classes: &NodeClasses<K>) -> Vec<KeyTotal> {
-    let mut place = vec![NONE; classes.keyed().len()];
+    let mut place = vec![NONE; classes.keyed_operators().len()];
     let mut totals: Vec<KeyTotal> = Vec::new();
     batch.visit_operators(classes, |key, depth, operators| {
         let place = &mut place[key.index()];
@@ -90,7 +93,7 @@ fn launch_all<K: Hash + Eq>(
         missing: batch.inputs.clone(),
         waves: Vec::new(),
         wave_of: vec![[NONE; 3]; classes.all().len()],
-        ready: vec![Vec::new(); classes.keyed().len()],
+        ready: vec![Vec::new(); classes.keyed_operators().len()],
     };
     agenda.begin();
     let mut launched: Vec<LaunchUnit> = Vec::new();
@@ -170,22 +173,22 @@ impl<K: Hash + Eq> Agenda<'_, K> {
     fn begin(&mut self) {
         let batch = self.batch;
         for node in &batch.order {
-            self.present(*node, InputNeeds::Word, None);
+            self.enqueue(*node, InputNeeds::Word, None);
         }
         for wave in &mut self.waves {
             wave.members.nodes.sort_unstable();
         }
         for node in 0..batch.nodes() {
             if batch.inputs[node as usize] == 0 {
-                self.present(node, InputNeeds::OneState, Some(0));
-                self.present(node, InputNeeds::AllStates, None);
+                self.enqueue(node, InputNeeds::OneState, Some(0));
+                self.enqueue(node, InputNeeds::AllStates, None);
             }
         }
         self.open(0);
     }
 
     /// Puts a node, or one of its input cells, into the present launch's wave.
-    fn present(&mut self, node: u32, needs: InputNeeds, input: Option<u16>) {
+    fn enqueue(&mut self, node: u32, needs: InputNeeds, input: Option<u16>) {
         let class = self.batch.class(node);
         let of_class = &mut self.wave_of[class as usize];
         if of_class[needs as usize] == NONE {
@@ -311,10 +314,10 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         let batch = self.batch;
         let nodes = std::mem::take(&mut self.waves[wave as usize].members.nodes);
         for &(taker, place) in nodes.iter().flat_map(|node| batch.takers(*node)) {
-            self.present(taker, InputNeeds::OneState, Some(place));
+            self.enqueue(taker, InputNeeds::OneState, Some(place));
             self.missing[taker as usize] -= 1;
             if self.missing[taker as usize] == 0 {
-                self.present(taker, InputNeeds::AllStates, None);
+                self.enqueue(taker, InputNeeds::AllStates, None);
             }
         }
         self.waves[wave as usize].members.nodes = nodes;

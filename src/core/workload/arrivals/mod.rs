@@ -44,7 +44,7 @@ pub trait RequestSource {
     fn pop(&mut self) -> Request<'_>;
 
     /// Takes note that a request has left. In a closed loop its client thinks, then sends the next one.
-    fn left(&mut self, request: RequestId, now: Nanos);
+    fn note_departure(&mut self, request: RequestId, now: Nanos);
 }
 
 /// The requests of a source, in the order of their numbers.
@@ -95,14 +95,14 @@ impl<'a> OpenLoop<'a> {
             arrivals.len(),
             "every request has an arrival time"
         );
-        OpenLoop::of(
+        OpenLoop::from_supply(
             Box::new(RequestsInMemory::new(requests)),
             Box::new(arrivals.iter().copied()),
         )
     }
 
     /// Requests at times; there are at least as many requests as times.
-    pub fn of(
+    pub fn from_supply(
         requests: Box<dyn RequestSupply + 'a>,
         mut times: Box<dyn Iterator<Item = Nanos> + 'a>,
     ) -> Self {
@@ -127,7 +127,7 @@ impl RequestSource for OpenLoop<'_> {
         self.requests.next(at)
     }
 
-    fn left(&mut self, _: RequestId, _: Nanos) {}
+    fn note_departure(&mut self, _: RequestId, _: Nanos) {}
 }
 
 /// The time that a client thinks before it sends its next request.
@@ -157,7 +157,7 @@ impl<'a> ClosedLoop<'a> {
         think: Think,
         rng: &mut RandomSequence,
     ) -> Self {
-        ClosedLoop::of(
+        ClosedLoop::from_supply(
             Box::new(RequestsInMemory::new(requests)),
             clients,
             think,
@@ -165,7 +165,8 @@ impl<'a> ClosedLoop<'a> {
         )
     }
 
-    pub fn of(
+    /// Clients that take their requests from a supply.
+    pub fn from_supply(
         requests: Box<dyn RequestSupply + 'a>,
         clients: u32,
         think: Think,
@@ -205,13 +206,13 @@ impl RequestSource for ClosedLoop<'_> {
         self.requests.next(at)
     }
 
-    fn left(&mut self, request: RequestId, now: Nanos) {
+    fn note_departure(&mut self, request: RequestId, now: Nanos) {
         let client = self.sender.remove(&request).expect("a request leaves once");
         let think = match self.think {
             Think::Constant(time) => time,
             Think::Exponential(mean) => {
                 let times: f64 = Exp1.sample(&mut self.thoughts[client as usize]);
-                Nanos::rounded(mean.0 as f64 * times)
+                Nanos::round(mean.0 as f64 * times)
             }
         };
         self.due.push(Reverse((now.saturating_add(think), client)));
@@ -242,9 +243,9 @@ mod tests {
         assert_eq!((first.id, first.arrival), (RequestId(0), Nanos::ZERO));
         source.pop();
         assert_eq!(source.peek(), None, "both clients wait");
-        source.left(RequestId(1), Nanos(7));
+        source.note_departure(RequestId(1), Nanos(7));
         assert_eq!(source.peek(), Some(Nanos(17)));
-        source.left(RequestId(0), Nanos(7));
+        source.note_departure(RequestId(0), Nanos(7));
         // Both are due at 17: client 0 sends first, although its answer came last.
         assert_eq!(
             (source.pop().id, source.pop().id),
@@ -254,8 +255,8 @@ mod tests {
             source.sender,
             HashMap::from([(RequestId(2), 0), (RequestId(3), 1)])
         );
-        source.left(RequestId(2), Nanos(20));
-        source.left(RequestId(3), Nanos(20));
+        source.note_departure(RequestId(2), Nanos(20));
+        source.note_departure(RequestId(3), Nanos(20));
         assert_eq!(source.pop().arrival, Nanos(30));
         assert_eq!(
             source.peek(),
@@ -289,7 +290,7 @@ mod tests {
             source.pop();
             order
                 .iter()
-                .for_each(|id| source.left(RequestId((*id).into()), Nanos(5)));
+                .for_each(|id| source.note_departure(RequestId((*id).into()), Nanos(5)));
             [source.pop().arrival, source.pop().arrival]
         };
         assert_eq!(times([0, 1]), times([1, 0]));
@@ -302,7 +303,7 @@ mod tests {
         let mut source = ClosedLoop::new(&requests, 1, think, &mut random::sequence(1, 0, "think"));
         let mut now = source.pop().arrival;
         for id in 0..20_000 {
-            source.left(RequestId(id), now);
+            source.note_departure(RequestId(id), now);
             now = source.pop().arrival;
         }
         assert!((now.0 as f64 / 20_000.0 - 1_000.0).abs() < 30.0, "{now}");

@@ -148,7 +148,7 @@ impl Process {
                     in_high = !in_high;
                     (rate, mean * sojourns.sample::<f64, _>(Exp1))
                 });
-                first_times(n, modulated(states, rng))
+                first_times(n, modulated_arrivals(states, rng))
             }
             Process::Periodic {
                 period,
@@ -160,7 +160,7 @@ impl Process {
                     .iter()
                     .map(|relative| (rate().0 * relative / mean, part))
                     .collect();
-                first_times(n, modulated(states.into_iter().cycle(), rng))
+                first_times(n, modulated_arrivals(states.into_iter().cycle(), rng))
             }
             Process::Stepping { from, to, steps } => {
                 first_times(n, stepping(from, to, steps, n, rng))
@@ -187,12 +187,12 @@ pub fn check_rate(rate: Rate) -> Result<(), String> {
 fn renewals(rate: Rate, mut gap: impl FnMut() -> f64) -> impl FnMut() -> Nanos {
     let mut sum = KahanSum::default();
     // Multiplying first is exact for whole sums.
-    move || Nanos::rounded(sum.add(gap()) * 1e9 / rate.0)
+    move || Nanos::round(sum.add(gap()) * 1e9 / rate.0)
 }
 
 /// The arrivals of a Poisson process with changing rates. `states` are pairs of a rate and a time, both in seconds,
 /// without end. Gaps are drawn in expected requests.
-fn modulated(
+fn modulated_arrivals(
     mut states: impl Iterator<Item = (f64, f64)>,
     mut rng: RandomSequence,
 ) -> impl FnMut() -> Nanos {

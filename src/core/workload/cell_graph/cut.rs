@@ -7,19 +7,19 @@ use crate::base::units::CellId;
 /// for each other (an A needs a B that needs an A of the same set). Each set on a cycle is split by the number of type
 /// changes on the longest path to a node. Every edge between parts raises it, so no cycle remains.
 pub(super) fn cut(cells: &[CellId], edges: &Edges, order: &[u32]) -> Box<[u32]> {
-    let whole = connected(cells.len(), edges, |a, b| cells[a] == cells[b]);
-    let circular = on_a_circle(&whole, edges);
+    let whole = connected_sets(cells.len(), edges, |a, b| cells[a] == cells[b]);
+    let circular = find_circles(&whole, edges);
     if !circular.iter().any(|c| *c) {
         return whole;
     }
     let changes = longest(order, edges, |a, b| u32::from(cells[a] != cells[b]));
-    connected(cells.len(), edges, |a, b| {
+    connected_sets(cells.len(), edges, |a, b| {
         cells[a] == cells[b] && (!circular[whole[a] as usize] || changes[a] == changes[b])
     })
 }
 
 /// The set of each node. Sets are connected by the edges that `joins` allows, and numbered by their lowest node.
-pub(super) fn connected(
+pub(super) fn connected_sets(
     nodes: usize,
     edges: &Edges,
     joins: impl Fn(usize, usize) -> bool,
@@ -34,7 +34,7 @@ pub(super) fn connected(
         node
     }
     for node in 0..nodes as u32 {
-        for &next in edges.of(node) {
+        for &next in edges.list(node) {
             if joins(node as usize, next as usize) {
                 let a = find(&mut root, node);
                 let b = find(&mut root, next);
@@ -53,10 +53,10 @@ pub(super) fn connected(
 }
 
 /// Whether the strongly connected component of each set has another member (Kosaraju).
-fn on_a_circle(set_of: &[u32], edges: &Edges) -> Vec<bool> {
+fn find_circles(set_of: &[u32], edges: &Edges) -> Vec<bool> {
     let count = set_of.iter().max().map_or(0, |last| *last as usize + 1);
     let nodes = 0..set_of.len() as u32;
-    let between = nodes.flat_map(|node| edges.of(node).iter().map(move |next| (node, *next)));
+    let between = nodes.flat_map(|node| edges.list(node).iter().map(move |next| (node, *next)));
     let between = between
         .map(|(node, next)| (set_of[node as usize], set_of[next as usize]))
         .filter(|(a, b)| a != b);
@@ -88,7 +88,7 @@ fn visit(set: u32, next: &Lists, seen: &mut [bool], left: &mut Vec<u32>) {
     }
     let mut calls = vec![(set, 0)];
     while let Some((set, edge)) = calls.pop() {
-        match next.of(set).get(edge) {
+        match next.list(set).get(edge) {
             None => left.push(set),
             Some(&to) => {
                 calls.push((set, edge + 1));

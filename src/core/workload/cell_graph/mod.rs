@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use self::cut::{connected, cut};
+use self::cut::{connected_sets, cut};
 use super::shape::Tree;
 use crate::base::units::CellId;
 
@@ -205,7 +205,7 @@ impl Graph {
         let children = tree.child_counts();
         let cells: Box<[CellId]> = children.iter().map(|count| cell(*count)).collect();
         let edges = Edges::Parents(tree.parents().into());
-        let subgraph_of = connected(cells.len(), &edges, |a, b| cells[a] == cells[b]);
+        let subgraph_of = connected_sets(cells.len(), &edges, |a, b| cells[a] == cells[b]);
         Graph::assemble(cells, edges, subgraph_of, tree.heights().0)
     }
 
@@ -231,7 +231,7 @@ impl Graph {
         for (node, &home) in subgraph_of.iter().enumerate() {
             subgraphs[home as usize].cell = cells[node];
             subgraphs[home as usize].nodes += 1;
-            for &next in edges.of(node as u32) {
+            for &next in edges.list(node as u32) {
                 let subgraph = subgraph_of[next as usize];
                 if subgraph == home {
                     inner_inputs[next as usize] += 1;
@@ -264,7 +264,7 @@ impl Graph {
     }
 
     pub fn successors(&self, node: u32) -> &[u32] {
-        self.edges.of(node)
+        self.edges.list(node)
     }
 
     pub fn inputs(&self, node: u32) -> &[u32] {
@@ -274,7 +274,7 @@ impl Graph {
                 nodes.flat_map(|from| self.successors(from).iter().map(move |to| (*to, from)));
             Lists::new(self.len(), edges)
         });
-        inputs.of(node)
+        inputs.list(node)
     }
 
     /// The number of each node's inputs within its subgraph.
@@ -293,7 +293,7 @@ impl Graph {
 
     /// The nodes of a subgraph without inputs from it, ascending. They are ready at its release.
     pub fn entries(&self, subgraph: u32) -> &[u32] {
-        self.entries.of(subgraph)
+        self.entries.list(subgraph)
     }
 
     /// The depth of each node: 0 without inputs, otherwise 1 more than that of the deepest input.
@@ -303,14 +303,14 @@ impl Graph {
 }
 
 impl Edges {
-    fn of(&self, node: u32) -> &[u32] {
+    fn list(&self, node: u32) -> &[u32] {
         let node = node as usize;
         match self {
             Edges::Parents(parents) => match parents[node] {
                 Tree::NO_PARENT => &[],
                 _ => &parents[node..=node],
             },
-            Edges::Lists(lists) => lists.of(node as u32),
+            Edges::Lists(lists) => lists.list(node as u32),
         }
     }
 }
@@ -335,7 +335,7 @@ impl Lists {
         }
     }
 
-    fn of(&self, node: u32) -> &[u32] {
+    fn list(&self, node: u32) -> &[u32] {
         let node = node as usize;
         &self.targets[self.offsets[node] as usize..self.offsets[node + 1] as usize]
     }
@@ -346,7 +346,7 @@ fn topological_order(nodes: usize, edges: &Edges) -> Result<Vec<u32>, GraphError
     let mut missing = vec![0u32; nodes];
     for node in 0..nodes as u32 {
         edges
-            .of(node)
+            .list(node)
             .iter()
             .for_each(|next| missing[*next as usize] += 1);
     }
@@ -355,7 +355,7 @@ fn topological_order(nodes: usize, edges: &Edges) -> Result<Vec<u32>, GraphError
         .collect();
     let mut done = 0;
     while done < order.len() {
-        for &next in edges.of(order[done]) {
+        for &next in edges.list(order[done]) {
             missing[next as usize] -= 1;
             if missing[next as usize] == 0 {
                 order.push(next);
@@ -380,7 +380,7 @@ fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
             continue;
         }
         stuck.get_or_insert(node);
-        for next in edges.of(node) {
+        for next in edges.list(node) {
             if missing[*next as usize] > 0 {
                 before[*next as usize] = node;
             }
@@ -412,7 +412,7 @@ fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
 fn longest(order: &[u32], edges: &Edges, length: impl Fn(usize, usize) -> u32) -> Box<[u32]> {
     let mut longest = vec![0u32; order.len()];
     for node in order.iter().map(|node| *node as usize) {
-        for next in edges.of(node as u32).iter().map(|next| *next as usize) {
+        for next in edges.list(node as u32).iter().map(|next| *next as usize) {
             longest[next] = longest[next].max(longest[node] + length(node, next));
         }
     }

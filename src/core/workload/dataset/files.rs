@@ -5,11 +5,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{ShapeFamily, not_for, takes};
+use super::{ShapeFamily, mismatch, takes};
 use crate::base::shipped;
 use crate::core::workload::generators::Shares;
 use crate::core::workload::import::sentences;
-use crate::core::workload::input::at;
+use crate::core::workload::input::locate;
 use crate::core::workload::model::Model;
 use crate::core::workload::shape::{MAX_LENGTH, Shape, Tree};
 use crate::core::workload::treebanks::{self, notation};
@@ -29,7 +29,7 @@ pub(super) fn read(
     let text = String::from_utf8(bytes).map_err(|_| "not a text file in UTF-8")?;
     match family {
         ShapeFamily::Trees => read_trees(&text, model, family),
-        ShapeFamily::Graphs(_) => Err(not_for(model, family, "is a file")),
+        ShapeFamily::Graphs(_) => Err(mismatch(model, family, "is a file")),
         ShapeFamily::Lengths(shape) if !is_table(path, &text) => {
             read_sentences(&text, model, family, shape)
         }
@@ -66,7 +66,7 @@ fn read_histogram(
             .unwrap_or("")
             .trim_start_matches('\u{feff}');
         if header.contains('\t') && !header.contains(',') {
-            return Err(not_for(model, family, "line 1: is a tree"));
+            return Err(mismatch(model, family, "line 1: is a tree"));
         }
         return Err(format!(
             "line 1: the header is \"{header}\", but {}",
@@ -79,7 +79,7 @@ fn read_histogram(
         .zip(text.lines().skip(1))
         .filter(|(_, line)| !line.trim().is_empty())
     {
-        let row = histogram_row(line, columns).map_err(at(format_args!("line {number}")))?;
+        let row = histogram_row(line, columns).map_err(locate(format_args!("line {number}")))?;
         let sum = total.checked_add(row.1);
         total =
             sum.ok_or_else(|| format!("line {number}: the counts sum to more than {}", u64::MAX))?;
@@ -136,7 +136,7 @@ fn read_sentences(
         .ok()
         .and_then(|trees| trees.into_iter().next())
     {
-        return Err(not_for(
+        return Err(mismatch(
             model,
             family,
             &format!("line {}: is a tree", tree.line),
@@ -167,7 +167,7 @@ fn read_trees(text: &str, model: &Model, family: &ShapeFamily) -> Result<Shares<
     for found in treebanks::read(notation(text), text)? {
         model
             .check_tree(&found.tree)
-            .map_err(at(format_args!("line {}", found.line)))?;
+            .map_err(locate(format_args!("line {}", found.line)))?;
         *counts.entry(found.tree).or_insert(0) += 1;
     }
     let mut trees: Vec<(Tree, u64)> = counts.into_iter().collect();

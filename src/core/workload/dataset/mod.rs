@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub use self::sampler::Sampler;
 use super::generators::{self, GENERATORS, Generator, Shares, Treebank};
 use super::graph_model::{GraphModel, Takes};
-use super::input::at;
+use super::input::locate;
 use super::model::{Model, Unfolder};
 use super::random::RandomSequence;
 use super::shape::Shape;
@@ -45,7 +45,7 @@ enum ShapeFamily {
 }
 
 impl ShapeFamily {
-    fn of(model: &Model) -> ShapeFamily {
+    fn from_model(model: &Model) -> ShapeFamily {
         match model.unfolds() {
             Some(Takes::Chains) => ShapeFamily::Lengths(Shape::Chain),
             Some(Takes::Pairs) => {
@@ -73,18 +73,18 @@ impl Dataset {
     /// - `generator:graphs`, the graphs of a graph model's file, by weight;
     /// - `generator:NAME`, one of [`GENERATORS`].
     pub fn open(spec: &str, model: &Model, find: &dyn Fn(&str) -> PathBuf) -> Result<Dataset> {
-        let family = ShapeFamily::of(model);
+        let family = ShapeFamily::from_model(model);
         let shapes = match spec.split_once(':') {
-            Some(("constant", size)) => constant(size, model, &family).map_err(at(spec)),
+            Some(("constant", size)) => constant(size, model, &family).map_err(locate(spec)),
             Some(("complete-tree", leaves)) => {
-                complete_tree(leaves, model, &family).map_err(at(spec))
+                complete_tree(leaves, model, &family).map_err(locate(spec))
             }
-            Some(("generator", name)) => generator(name, model, &family).map_err(at(spec)),
+            Some(("generator", name)) => generator(name, model, &family).map_err(locate(spec)),
             _ => {
                 let path = find(spec);
                 files::read(&path, model, &family)
                     .map(Shapes::Table)
-                    .map_err(at(path.display()))
+                    .map_err(locate(path.display()))
             }
         };
         Ok(Dataset {
@@ -180,7 +180,7 @@ fn constant(size: &str, model: &Model, family: &ShapeFamily) -> Result<Shapes, S
 
 fn complete_tree(leaves: &str, model: &Model, family: &ShapeFamily) -> Result<Shapes, String> {
     if !matches!(family, ShapeFamily::Trees) {
-        return Err(not_for(model, family, "is a tree"));
+        return Err(mismatch(model, family, "is a tree"));
     }
     let is_not =
         || format!("\"{leaves}\" is not a whole number of leaves from 1 to {MAX_COMPLETE_LEAVES}");
@@ -200,7 +200,7 @@ fn generator(name: &str, model: &Model, family: &ShapeFamily) -> Result<Shapes, 
         let known = GENERATORS.map(|(known, _)| known).join(", ");
         return Err(format!("unknown generator \"{name}\"; known: {known}"));
     };
-    let not_for = |what| Err(not_for(model, family, what));
+    let not_for = |what| Err(mismatch(model, family, what));
     match (generator, family) {
         (Generator::Lengths(shares), ShapeFamily::Lengths(shape)) => Ok(table(shares(), shape)),
         (Generator::Lengths(_), _) => not_for("draws single lengths"),
@@ -235,7 +235,7 @@ fn table<T>(shares: Shares<T>, shape: impl Fn(T) -> Shape) -> Shapes {
     )
 }
 
-fn not_for(model: &Model, family: &ShapeFamily, what: &str) -> String {
+fn mismatch(model: &Model, family: &ShapeFamily, what: &str) -> String {
     let way_out = match family {
         ShapeFamily::Lengths(_) => "constant:N, generator:europarl-en, -de or paper-lstm",
         ShapeFamily::Pairs(_) => {

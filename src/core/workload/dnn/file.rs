@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Dnn, Form, FormKind, ListedOperator, SizeByTokens, too_large};
 use crate::base::units::CellId;
-use crate::core::workload::input::{self, Columns, at};
+use crate::core::workload::input::{self, Columns, locate};
 use crate::core::workload::row_names;
 use crate::core::workload::shape::MAX_LENGTH;
 
@@ -22,7 +22,7 @@ const MAX_WORK: u128 = 1 << 60;
 
 pub(super) fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String> {
     let mut lines = input::lines(text);
-    let at = |line: usize| at(format!("line {line}"));
+    let at = |line: usize| locate(format!("line {line}"));
     let (line, first) = lines.next().unwrap_or((1, ""));
     let most_tokens = most_tokens(first).map_err(at(line))?;
     let (line, header) = lines.next().unwrap_or((line + 1, ""));
@@ -91,7 +91,7 @@ fn row(
 ) -> Result<(String, Form), String> {
     let texts = header.row(line)?;
     let [name, kind, ..] = &texts;
-    check_name(name).map_err(at("name"))?;
+    check_name(name).map_err(locate("name"))?;
     let kind = FormKind::ALL
         .iter()
         .find(|(known, _)| *known == *kind)
@@ -126,7 +126,7 @@ fn row(
             size => Ok(size),
         },
     };
-    let sized = |place: usize| size(COLUMNS[place], &texts[place]).map_err(at(COLUMNS[place]));
+    let sized = |place: usize| size(COLUMNS[place], &texts[place]).map_err(locate(COLUMNS[place]));
     let form = Form {
         kind,
         count: sized(2)?,
@@ -135,7 +135,7 @@ fn row(
         columns: sized(5)?,
         elements: sized(6)?,
     };
-    let largest = form.at(most_tokens.unwrap_or(0));
+    let largest = form.work(most_tokens.unwrap_or(0));
     if largest.flops(1) > MAX_WORK || largest.weights() > MAX_WORK {
         return Err("rows, inner and columns: the product is larger than that of any network (2^60 operations)".into());
     }
@@ -232,7 +232,7 @@ mod tests {
                 .find(|operator| operator.name == name)
                 .unwrap()
                 .form
-                .at(10)
+                .work(10)
         };
         let wide = work("wide");
         assert_eq!(
@@ -241,7 +241,7 @@ mod tests {
         );
         assert_eq!(wide.flops(3), 3 * 2 * 10 * 64 * 256);
         assert_eq!(
-            wide.moved(3),
+            wide.traffic(3),
             64 * 256 + 3 * 3_200,
             "weights are fetched once"
         );
@@ -251,7 +251,7 @@ mod tests {
             (2 * 4 * 2 * 10 * 16 * 10, 0)
         );
         let softmax = work("softmax");
-        assert_eq!((softmax.flops(5), softmax.moved(5)), (0, 5 * 8 * 100));
+        assert_eq!((softmax.flops(5), softmax.traffic(5)), (0, 5 * 8 * 100));
     }
 
     #[test]

@@ -76,9 +76,9 @@ pub struct Form<T = SizeByTokens> {
 pub type QueryWork = Form<u64>;
 
 impl Form {
-    pub fn at(&self, tokens: u32) -> QueryWork {
+    pub fn work(&self, tokens: u32) -> QueryWork {
         let Form { kind, .. } = *self;
-        let [count, rows, inner, columns, elements] = self.sizes().map(|size| size.at(tokens));
+        let [count, rows, inner, columns, elements] = self.sizes().map(|size| size.size(tokens));
         QueryWork {
             kind,
             count,
@@ -125,7 +125,7 @@ impl QueryWork {
     }
 
     /// The numbers that a batch reads and writes: weights once, the rest for each query.
-    pub fn moved(&self, batch: u32) -> u128 {
+    pub fn traffic(&self, batch: u32) -> u128 {
         self.weights() + u128::from(self.elements) * u128::from(batch)
     }
 }
@@ -260,7 +260,7 @@ impl SizeByTokens {
         value.filter(|value| *value <= MAX_SIZE)
     }
 
-    pub fn at(&self, tokens: u32) -> u64 {
+    pub fn size(&self, tokens: u32) -> u64 {
         self.checked_at(tokens).unwrap_or(MAX_SIZE)
     }
 
@@ -287,7 +287,11 @@ mod tests {
             ("tokens*tokens*12*4", 432),
             ("2*tokens*tokens + tokens*5 + 7+1", 41),
         ] {
-            assert_eq!(SizeByTokens::parse(text).unwrap().at(3), of_three, "{text}");
+            assert_eq!(
+                SizeByTokens::parse(text).unwrap().size(3),
+                of_three,
+                "{text}"
+            );
         }
         assert!(SizeByTokens::parse("3*4").unwrap().is_constant());
         assert_eq!(SizeByTokens::parse("3*4"), Ok(SizeByTokens::constant(12)));

@@ -77,7 +77,7 @@ impl Linear {
         Ok(sum)
     }
 
-    pub fn at(&self, values: &[i64]) -> i64 {
+    pub fn evaluate(&self, values: &[i64]) -> i64 {
         self.constant
             + self
                 .times

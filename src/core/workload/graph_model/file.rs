@@ -11,7 +11,7 @@ use super::rule::{self, Need, NodeFamily, UnfoldingRule};
 use super::{GivenGraph, GraphCell, Takes, Unfolding};
 use crate::base::units::CellId;
 use crate::core::workload::cell_graph::{Graph, GraphError, circle};
-use crate::core::workload::input::at;
+use crate::core::workload::input::locate;
 use crate::core::workload::row_names;
 
 const MAX_BATCH: u32 = 1 << 20;
@@ -174,8 +174,9 @@ fn rule_of(entry: &RuleEntry, cells: &[GraphCell]) -> Result<UnfoldingRule, Stri
                 "{path}.name: a second family \"{name}\"; names must be unique"
             ));
         }
-        let cell = cell_id(cell, cells).map_err(at(format_args!("{path}.cell")))?;
-        let (lasts, children) = range(over, children.as_ref(), entry.shape).map_err(at(path))?;
+        let cell = cell_id(cell, cells).map_err(locate(format_args!("{path}.cell")))?;
+        let (lasts, children) =
+            range(over, children.as_ref(), entry.shape).map_err(locate(path))?;
         let indices = over.keys().cloned().collect();
         families.push(NodeFamily {
             name: name.clone(),
@@ -189,7 +190,7 @@ fn rule_of(entry: &RuleEntry, cells: &[GraphCell]) -> Result<UnfoldingRule, Stri
     for (place, entry) in entry.nodes.iter().enumerate() {
         let need = |(number, text): (usize, &String)| {
             let path = format!("unfold.nodes[{place}].needs[{number}]: \"{text}\"");
-            need(text, &families[place], &families, sizes).map_err(at(path))
+            need(text, &families[place], &families, sizes).map_err(locate(path))
         };
         families[place].needs = entry
             .needs
@@ -198,7 +199,7 @@ fn rule_of(entry: &RuleEntry, cells: &[GraphCell]) -> Result<UnfoldingRule, Stri
             .map(need)
             .collect::<Result<_, _>>()?;
     }
-    UnfoldingRule::new(entry.shape, families).map_err(at("unfold"))
+    UnfoldingRule::new(entry.shape, families).map_err(locate("unfold"))
 }
 
 type Range = (Vec<Linear>, Option<RangeInclusive<u32>>);
@@ -224,7 +225,7 @@ fn range(
         Some(_) => {
             let wanted = children
                 .map_or(Ok(0..=u32::MAX), number_of_children)
-                .map_err(at("children"))?;
+                .map_err(locate("children"))?;
             // The index has one value for each node of the tree.
             Ok((
                 vec![Linear {
@@ -242,7 +243,7 @@ fn range(
                 let text = text_of(last)
                     .ok_or("must be a number, or a sum such as \"N\" or \"S + 1\"".into());
                 let last = text.and_then(|text| Linear::parse(&text, rule::sizes(takes)));
-                last.map_err(at(format_args!("over.{name}")))
+                last.map_err(locate(format_args!("over.{name}")))
             };
             Ok((over.iter().map(last).collect::<Result<_, String>>()?, None))
         }
@@ -354,14 +355,14 @@ fn graphs_of(entries: Vec<GraphEntry>, cells: &[GraphCell]) -> Result<Vec<GivenG
         return Err("graphs: no weight is above 0; at least one must be".into());
     }
     let graph =
-        |(place, entry)| graph_of(entry, cells).map_err(at(format_args!("graphs[{place}]")));
+        |(place, entry)| graph_of(entry, cells).map_err(locate(format_args!("graphs[{place}]")));
     entries.into_iter().enumerate().map(graph).collect()
 }
 
 fn graph_of(entry: GraphEntry, cells: &[GraphCell]) -> Result<GivenGraph, String> {
     let mut nodes: Vec<CellId> = Vec::with_capacity(entry.nodes.len());
     for (place, name) in entry.nodes.iter().enumerate() {
-        let cell = cell_id(name, cells).map_err(at(format_args!("nodes[{place}]")))?;
+        let cell = cell_id(name, cells).map_err(locate(format_args!("nodes[{place}]")))?;
         nodes.push(cell);
     }
     let count = nodes.len();

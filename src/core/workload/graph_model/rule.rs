@@ -91,7 +91,7 @@ impl UnfoldingRule {
                    }: &NodeFamily| {
             let length = lasts
                 .first()
-                .map_or(1, |last| last.at(&extent.sizes))
+                .map_or(1, |last| last.evaluate(&extent.sizes))
                 .try_into();
             let length = length.map_err(|_| {
                 format!(
@@ -114,7 +114,9 @@ impl UnfoldingRule {
         let (sizes, tree) = match (self.takes, shape) {
             (Takes::Chains, Shape::Chain(n) | Shape::Tokens(n)) => ([*n, 0], None),
             (Takes::Pairs, Shape::Seq2Seq { source, target }) => ([*source, *target], None),
-            (Takes::Trees, Shape::Tree(tree)) => ([tree.len() as u32, 0], Some(Branches::of(tree))),
+            (Takes::Trees, Shape::Tree(tree)) => {
+                ([tree.len() as u32, 0], Some(Branches::from_tree(tree)))
+            }
             _ => return None,
         };
         Some(RequestExtent {
@@ -230,7 +232,7 @@ struct Branches<'t> {
 }
 
 impl<'t> Branches<'t> {
-    fn of(tree: &'t Tree) -> Branches<'t> {
+    fn from_tree(tree: &'t Tree) -> Branches<'t> {
         let mut children = vec![Vec::new(); tree.len()];
         let mut root = 0;
         for (node, parent) in (1..).zip(tree.parents()) {
@@ -249,11 +251,11 @@ impl<'t> Branches<'t> {
 
 impl RequestExtent<'_> {
     /// The values of an index up to `last` that an item names at a node with these indices and sizes.
-    fn named(&self, item: &IndexValues, values: &[i64], last: i64) -> Vec<i64> {
+    fn index_values(&self, item: &IndexValues, values: &[i64], last: i64) -> Vec<i64> {
         let node = || values[0] as usize - 1;
         match (item, &self.tree) {
             (IndexValues::Span(low, high), _) => {
-                (low.at(values).max(1)..=high.at(values).min(last)).collect()
+                (low.evaluate(values).max(1)..=high.evaluate(values).min(last)).collect()
             }
             (IndexValues::Itself, _) => vec![values[0]],
             (IndexValues::Children, Some(tree)) => tree.children[node()].clone(),
@@ -292,7 +294,10 @@ impl PlacedFamily {
         });
         PlacedFamily {
             first,
-            lasts: lasts.iter().map(|last| last.at(sizes).max(0)).collect(),
+            lasts: lasts
+                .iter()
+                .map(|last| last.evaluate(sizes).max(0))
+                .collect(),
             nodes,
         }
     }
@@ -324,7 +329,7 @@ impl PlacedFamily {
     fn find(&self, items: &[IndexValues], values: &[i64], extent: &RequestExtent<'_>) -> Vec<i64> {
         let mut places = vec![0];
         for (item, last) in items.iter().zip(&self.lasts) {
-            let named = extent.named(item, values, *last);
+            let named = extent.index_values(item, values, *last);
             let mut inner = Vec::with_capacity(places.len() * named.len());
             for place in places {
                 inner.extend(named.iter().map(|index| place * last + index - 1));

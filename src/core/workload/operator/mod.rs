@@ -204,7 +204,7 @@ pub struct Depths {
 }
 
 impl Depths {
-    pub fn of(list: &[Operator]) -> Depths {
+    pub fn from_operators(list: &[Operator]) -> Depths {
         let mut edges: Vec<[Option<u32>; 2]> = Vec::with_capacity(list.len());
         for operator in list {
             let inputs = operator.inputs.iter().map(|source| match source {
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn a_step_of_an_lstm_stands_behind_the_state_before() {
         let list = &Model::Lstm.operators(&Sizes::square(4))[0];
-        let depths = Depths::of(list);
+        let depths = Depths::from_operators(list);
         let place = |name: &str| {
             list.iter()
                 .position(|operator| operator.name == name)
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn a_way_from_the_word_can_be_longer_than_one_from_the_state() {
         let list = &Model::Gru.operators(&Sizes::square(4))[0];
-        let depths = Depths::of(list);
+        let depths = Depths::from_operators(list);
         // lookup 0, gate 1, sigmoid 2, reset 3, n 4, tanh 5, new 6, h 7 without a state.
         assert_eq!(depths.state(None), 7);
         assert_eq!(

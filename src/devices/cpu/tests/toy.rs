@@ -71,7 +71,7 @@ pub fn of_cells(cells: Vec<Box<dyn NetworkCell>>) -> Arc<Network> {
         weights: None,
     };
     let cells = cells.into_iter().map(Arc::from).collect();
-    Arc::new(Network::of_cells(
+    Arc::new(Network::from_cells(
         &Model::Dnn("toy".into()),
         &spec,
         cells,

@@ -21,7 +21,7 @@ pub(super) struct KernelCache {
 pub(super) struct CacheKey(u128);
 
 impl CacheKey {
-    pub fn of(texts: &[&str]) -> CacheKey {
+    pub fn from_texts(texts: &[&str]) -> CacheKey {
         let lengths = texts
             .iter()
             .flat_map(|text| (text.len() as u64).to_le_bytes());
@@ -42,14 +42,14 @@ fn hash(bytes: impl Iterator<Item = u8>) -> u128 {
 
 impl KernelCache {
     /// The user's cache, in the system's place for caches.
-    pub fn of_user() -> KernelCache {
+    pub fn user_cache() -> KernelCache {
         KernelCache {
             folder: user_folder(&|name| env::var_os(name)),
         }
     }
 
     #[cfg(test)]
-    pub fn in_folder(folder: &std::path::Path) -> KernelCache {
+    pub fn from_folder(folder: &std::path::Path) -> KernelCache {
         KernelCache {
             folder: Some(folder.to_path_buf()),
         }
@@ -108,12 +108,12 @@ mod tests {
         let cache = KernelCache {
             folder: Some(folder.path().join("new")),
         };
-        let key = CacheKey::of(&["source", "options"]);
+        let key = CacheKey::from_texts(&["source", "options"]);
         assert_eq!(cache.get("gates", key), None);
         cache.put("gates", key, b"image");
         assert_eq!(cache.get("gates", key).as_deref(), Some(&b"image"[..]));
         assert_eq!(
-            cache.get("gates", CacheKey::of(&["sourc", "eoptions"])),
+            cache.get("gates", CacheKey::from_texts(&["sourc", "eoptions"])),
             None
         );
 
@@ -129,9 +129,11 @@ mod tests {
             assert_eq!(cache.get("gates", key), None);
         }
         // This is the entry of another key under this key's name.
-        cache.put("gates", CacheKey::of(&["other"]), b"other");
+        cache.put("gates", CacheKey::from_texts(&["other"]), b"other");
         fs::copy(
-            cache.path("gates", CacheKey::of(&["other"])).unwrap(),
+            cache
+                .path("gates", CacheKey::from_texts(&["other"]))
+                .unwrap(),
             &path,
         )
         .unwrap();
@@ -143,7 +145,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         for folder in [None, Some(file.path().join("below a file"))] {
             let cache = KernelCache { folder };
-            let key = CacheKey::of(&["source"]);
+            let key = CacheKey::from_texts(&["source"]);
             cache.put("gates", key, b"image");
             assert_eq!(cache.get("gates", key), None);
         }

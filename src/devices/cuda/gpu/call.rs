@@ -132,7 +132,7 @@ impl KernelCall {
     }
 
     /// Sets the threads of a block.
-    pub fn of_threads(self, threads: u32) -> KernelCall {
+    pub fn with_threads(self, threads: u32) -> KernelCall {
         KernelCall { threads, ..self }
     }
 

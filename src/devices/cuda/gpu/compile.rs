@@ -11,7 +11,7 @@ use super::cache::{CacheKey, KernelCache};
 use super::call::{Function, wide_parameters};
 use super::driver::{Gpu, Owned};
 use super::host::GpuHost;
-use super::library::dotted;
+use super::library::format_version;
 use super::nvrtc::{CompileTarget, KernelSource, Nvrtc};
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
@@ -88,7 +88,7 @@ impl LoadedKernels {
                     // SAFETY: the image is the compiler's output, or the same bytes from the cache, followed by a zero.
                     unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) }
                 })
-                .map_err(Error::failed)?;
+                .map_err(Error::failure)?;
             // SAFETY: it was loaded above.
             let module = unsafe { Owned::new(gpu, module, result::module::unload) };
             for kernel in exported_kernels(text) {
@@ -99,7 +99,7 @@ impl LoadedKernels {
                         // SAFETY: the module is loaded.
                         unsafe { result::module::get_function(module, name) }
                     })
-                    .map_err(Error::failed)?;
+                    .map_err(Error::failure)?;
                 loaded.functions.insert(kernel, Function { raw, wide });
             }
             loaded._modules.push(module);
@@ -120,10 +120,10 @@ impl LoadedKernels {
 /// The target to compile to for a GPU. Fails if the GPU is older than all that the compiler knows.
 fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<CompileTarget> {
     nvrtc.target(gpu.architecture).ok_or_else(|| {
-        Error::failed(format!(
+        Error::failure(format!(
             "{gpu} has compute capability {}, for which NVRTC {} ({}) no longer compiles; take an older one",
             gpu.capability(),
-            dotted(nvrtc.version),
+            format_version(nvrtc.version),
             nvrtc.path.display()
         ))
     })
@@ -138,7 +138,7 @@ fn image(
     cache: &KernelCache,
 ) -> Result<Vec<u8>> {
     let name = source.name.trim_end_matches(".cu");
-    let version = format!("NVRTC {}", dotted(nvrtc.version));
+    let version = format!("NVRTC {}", format_version(nvrtc.version));
     let mut texts = vec![name, source.text];
     texts.extend(source.headers.iter().map(|(_, text)| *text));
     let to = target.option();
@@ -147,7 +147,7 @@ fn image(
             .into_iter()
             .chain(options.iter().map(String::as_str)),
     );
-    let key = CacheKey::of(&texts);
+    let key = CacheKey::from_texts(&texts);
     let mut image = match cache.get(name, key) {
         Some(image) => image,
         None => {
@@ -198,7 +198,7 @@ mod tests {
             return;
         };
         let folder = tempfile::tempdir().unwrap();
-        let cache = KernelCache::in_folder(folder.path());
+        let cache = KernelCache::from_folder(folder.path());
         let newest = *nvrtc.architectures.last().unwrap();
         // A compiler that does not know the GPU produces text, for which one file is enough.
         let files: Vec<&str> = cell_files().collect();

@@ -54,7 +54,7 @@ pub struct Cublas {
 
 impl Cublas {
     pub(super) fn bind(library: &'static Library, path: PathBuf) -> Result<Cublas, String> {
-        let functions = Functions::of(library)?;
+        let functions = Functions::load(library)?;
         let mut version = [0; 3];
         for (which, part) in (0..).zip(&mut version) {
             // SAFETY: the function writes one number, and needs no handle.
@@ -91,7 +91,9 @@ impl Cublas {
         // SAFETY: for any number the library returns a static text that ends with a zero.
         let reason = unsafe { CStr::from_ptr((self.functions.describe)(status)) }.to_string_lossy();
         // The driver's next answer will show whether the GPU is lost.
-        Err(DeviceFault::survived(format!("cuBLAS: {doing}: {reason}")))
+        Err(DeviceFault::survivable(format!(
+            "cuBLAS: {doing}: {reason}"
+        )))
     }
 }
 

@@ -12,7 +12,7 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult, CUstream};
 use libloading::Library;
 
-use super::library::{dotted, functions};
+use super::library::{format_version, functions};
 use crate::base::clock;
 use crate::base::error::{Error, Result};
 use crate::devices::cuda::device::DeviceFault;
@@ -40,7 +40,7 @@ pub struct Driver {
 
 impl Driver {
     pub(super) fn bind(library: &'static Library, path: PathBuf) -> Result<Driver, String> {
-        let functions = Functions::of(library)?;
+        let functions = Functions::load(library)?;
         let mut version = 0;
         // SAFETY: the function writes one number, and may be called before the driver is initialised.
         let status = unsafe { (functions.version)(&mut version) };
@@ -60,11 +60,11 @@ impl Driver {
     /// Initialises the driver and counts its GPUs. Fails if it is too old, or sees no GPU.
     pub fn gpus(&self) -> Result<usize> {
         if self.version < OLDEST {
-            return Err(Error::failed(format!(
+            return Err(Error::failure(format!(
                 "the driver is too old: {} serves CUDA up to {}, and {} is needed; update it",
                 self.path.display(),
-                dotted(self.version),
-                dotted(OLDEST)
+                format_version(self.version),
+                format_version(OLDEST)
             )));
         }
         let reason = match result::init().and_then(|()| result::device::get_count()) {
@@ -72,10 +72,10 @@ impl Driver {
             Ok(count) => return Ok(count as usize),
             Err(error) => error_text(error),
         };
-        Err(Error::failed(format!(
+        Err(Error::failure(format!(
             "there is no GPU: the driver {} (CUDA {}) says: {reason}; see whether CUDA_VISIBLE_DEVICES hides one",
             self.path.display(),
-            dotted(self.version)
+            format_version(self.version)
         )))
     }
 
@@ -183,11 +183,11 @@ impl Gpu {
     pub fn open(number: usize) -> Result<Arc<Gpu>> {
         let gpu = Gpu::examine(number)?;
         if gpu.architecture < OLDEST_GPU {
-            return Err(Error::failed(format!(
+            return Err(Error::failure(format!(
                 "{gpu} has compute capability {}, and the kernels need {} (Volta) or later; name a newer GPU in \
                  CUDA_VISIBLE_DEVICES, or use --backend cpu",
                 gpu.capability(),
-                dotted((OLDEST_GPU / 10, OLDEST_GPU % 10))
+                format_version((OLDEST_GPU / 10, OLDEST_GPU % 10))
             )));
         }
         Ok(gpu)
@@ -198,7 +198,7 @@ impl Gpu {
     pub(super) fn examine(number: usize) -> Result<Arc<Gpu>> {
         match Gpu::open_context(number) {
             Ok(gpu) => Ok(Arc::new(gpu)),
-            Err(error) => Err(Error::failed(fault(
+            Err(error) => Err(Error::failure(fault(
                 format_args!("GPU {number} can't be opened"),
                 error,
             ))),
@@ -274,7 +274,7 @@ impl Gpu {
 
     /// The compute capability, such as `9.0`.
     pub fn capability(&self) -> String {
-        dotted((self.architecture / 10, self.architecture % 10))
+        format_version((self.architecture / 10, self.architecture % 10))
     }
 
     /// An attribute of the GPU that the driver reports.
@@ -336,10 +336,10 @@ impl Gpu {
     }
 
     /// The fault of an allocation of `bytes` for `what`.
-    pub fn no_room(&self, bytes: usize, what: &str, error: DriverError) -> DeviceFault {
+    pub fn allocation_fault(&self, bytes: usize, what: &str, error: DriverError) -> DeviceFault {
         let full = error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
         match result::mem_get_info() {
-            Ok((free, total)) if full => DeviceFault::survived(format!(
+            Ok((free, total)) if full => DeviceFault::survivable(format!(
                 "{self} has no memory for {what}: {} are wanted, {} of {} are free; a smaller hidden width, vocabulary or \
                  max_batch takes less, a lower device.max_waiting fewer states, and the cpu backend none",
                 size(bytes),
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn a_version_is_read_as_cuda_counts() {
         assert_eq!(numbers(12040), (12, 4));
-        assert_eq!(dotted(numbers(13000)), "13.0");
+        assert_eq!(format_version(numbers(13000)), "13.0");
         assert!(numbers(11080) < OLDEST);
     }
 

@@ -45,8 +45,9 @@ pub fn measure(precision: Precision) -> Result<Floors> {
     found.driver.need()?.gpus()?;
     let cublas = found.cublas.need()?;
     let gpu = Gpu::open(0)?;
-    let bytes_per_second = measure_copies(&gpu).map_err(Error::failed)?;
-    let operations_per_second = measure_products(&gpu, cublas, precision).map_err(Error::failed)?;
+    let bytes_per_second = measure_copies(&gpu).map_err(Error::failure)?;
+    let operations_per_second =
+        measure_products(&gpu, cublas, precision).map_err(Error::failure)?;
     Ok(Floors {
         bytes_per_second,
         operations_per_second,
@@ -63,7 +64,7 @@ fn measure_copies(gpu: &Arc<Gpu>) -> Result<f64, DeviceFault> {
         // SAFETY: both have this size, belong to the stream's context, and live until it has been waited for.
         let copy =
             |on| unsafe { result::memcpy_dtod_async(to.address(), from.address(), bytes, on) };
-        let time = timed(gpu, || on.call("can't copy memory", copy))?;
+        let time = mean_time(gpu, || on.call("can't copy memory", copy))?;
         if time >= LONG_COPY || bytes >= LARGEST_COPY {
             return Ok(2.0 * bytes as f64 / time.as_secs_f64());
         }
@@ -97,7 +98,7 @@ fn measure_products(
             result.address(),
         );
         // SAFETY: all three are square matrices of this width, and live until the stream has been waited for.
-        let time = timed(gpu, || unsafe { products.multiply(&product) })?;
+        let time = mean_time(gpu, || unsafe { products.multiply(&product) })?;
         if time >= LONG_PRODUCT || width >= WIDEST {
             return Ok(2.0 * f64::from(width).powi(3) / time.as_secs_f64());
         }
@@ -106,7 +107,7 @@ fn measure_products(
 }
 
 /// The mean time of many calls that are queued together. A first call, which may load kernels, is not counted.
-fn timed(
+fn mean_time(
     gpu: &Gpu,
     mut queue: impl FnMut() -> Result<(), DeviceFault>,
 ) -> Result<Duration, DeviceFault> {

@@ -32,7 +32,7 @@ impl GpuHost {
             gpu: Gpu::open(0)?,
             nvrtc,
             cublas,
-            cache: KernelCache::of_user(),
+            cache: KernelCache::user_cache(),
         })
     }
 
@@ -46,7 +46,7 @@ impl GpuHost {
     }
 
     /// The properties that NVIDIA's driver reports of the GPU, for a device of this name.
-    pub fn reported(&self, name: &str) -> Result<ReportedGpu> {
+    pub fn report(&self, name: &str) -> Result<ReportedGpu> {
         Ok(ReportedGpu {
             name: name.into(),
             gpu: self.gpu.name.clone(),
@@ -59,6 +59,6 @@ impl GpuHost {
     }
 
     fn attribute(&self, attribute: Attribute) -> Result<u32> {
-        self.gpu.attribute(attribute).map_err(Error::failed)
+        self.gpu.attribute(attribute).map_err(Error::failure)
     }
 }

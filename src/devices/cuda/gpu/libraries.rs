@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::cublas::Cublas;
 use super::driver::{Driver, Gpu};
-use super::library::{LibrarySearch, SearchPlace, dotted, file_names, toolkit_names};
+use super::library::{LibrarySearch, SearchPlace, file_names, format_version, toolkit_names};
 use super::nvrtc::Nvrtc;
 use crate::base::error::{Error, Result};
 
@@ -106,12 +106,12 @@ impl Libraries {
                 .driver
                 .found
                 .as_ref()
-                .map(|driver| Library::new(dotted(driver.version), &driver.path)),
+                .map(|driver| Library::new(format_version(driver.version), &driver.path)),
             nvrtc: found
                 .nvrtc
                 .found
                 .as_ref()
-                .map(|nvrtc| Library::new(dotted(nvrtc.version), &nvrtc.path)),
+                .map(|nvrtc| Library::new(format_version(nvrtc.version), &nvrtc.path)),
             cublas: found.cublas.found.as_ref().map(|cublas| {
                 let (major, minor, patch) = cublas.version;
                 Library::new(format!("{major}.{minor}.{patch}"), &cublas.path)
@@ -125,7 +125,7 @@ pub fn list_gpus(found: &FoundLibraries) -> Result<Vec<About>> {
     let mut gpus = Vec::new();
     for number in 0..found.driver.need()?.gpus()? {
         let gpu = Gpu::examine(number)?;
-        let (free, total) = gpu.memory().map_err(Error::failed)?;
+        let (free, total) = gpu.memory().map_err(Error::failure)?;
         gpus.push(About {
             gpu: number,
             name: gpu.name.clone(),

@@ -35,7 +35,7 @@ impl<T> LibrarySearch<T> {
     /// The library, or an error that says what was searched for, where, and what else to do.
     pub fn need(&self) -> Result<&T> {
         self.found.as_ref().ok_or_else(|| {
-            Error::failed(format!(
+            Error::failure(format!(
                 "no {} was found: {}; name its folder in {FOLDERS}",
                 self.name, self.story
             ))
@@ -258,7 +258,7 @@ fn opened_from(file: &Path) -> PathBuf {
 }
 
 /// A version in the form `12.4`.
-pub(super) fn dotted((major, minor): (u32, u32)) -> String {
+pub(super) fn format_version((major, minor): (u32, u32)) -> String {
     format!("{major}.{minor}")
 }
 
@@ -271,8 +271,8 @@ pub(super) fn refusal(
     format!(
         "is {name} {}, which does not serve compute capability {}; install version 12, as with pip install \
          nvidia-{package}-cu12",
-        dotted(version),
-        dotted((architecture / 10, architecture % 10))
+        format_version(version),
+        format_version((architecture / 10, architecture % 10))
     )
 }
 
@@ -286,7 +286,7 @@ macro_rules! functions {
         }
 
         impl $table {
-            fn of(library: &'static libloading::Library) -> Result<$table, String> {
+            fn load(library: &'static libloading::Library) -> Result<$table, String> {
                 $(
                     // SAFETY: the type is that of the function in the vendor's headers, and the library is never
                     // closed.

@@ -28,7 +28,7 @@ impl GpuMemory {
         // The driver allocates no empty memory. SAFETY: nothing reads the memory as a type before something is written
         // to it.
         let address = unsafe { result::malloc_sync(bytes.max(1)) };
-        let address = address.map_err(|error| gpu.no_room(bytes, what, error))?;
+        let address = address.map_err(|error| gpu.allocation_fault(bytes, what, error))?;
         // SAFETY: it was allocated above.
         Ok(GpuMemory {
             memory: unsafe { Owned::new(gpu, address, result::memory_free) },
@@ -204,7 +204,7 @@ impl<T: Copy> Mapped<T> {
 
 impl Mapped<u32> {
     /// A number that a GPU may write at any time.
-    pub fn at(&self, at: usize) -> &AtomicU32 {
+    pub fn get(&self, at: usize) -> &AtomicU32 {
         // SAFETY: the place is inside the memory and aligned; the host accesses it in no other way.
         unsafe { AtomicU32::from_ptr(self.place(at)) }
     }
@@ -212,7 +212,7 @@ impl Mapped<u32> {
 
 impl Mapped<u64> {
     /// A number that a GPU may write at any time.
-    pub fn at(&self, at: usize) -> &AtomicU64 {
+    pub fn get(&self, at: usize) -> &AtomicU64 {
         // SAFETY: as above.
         unsafe { AtomicU64::from_ptr(self.place(at)) }
     }

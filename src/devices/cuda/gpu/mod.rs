@@ -109,7 +109,7 @@ impl Gpus {
             )));
         }
         let weights = Weights::open(model, spec)?;
-        let cache = KernelCache::of_user();
+        let cache = KernelCache::user_cache();
         let state = cells::state(model, spec);
         let mut opened = Vec::with_capacity(workers);
         for number in 0..workers {
@@ -125,14 +125,14 @@ impl Gpus {
             let kernels =
                 LoadedKernels::load(&host, cell_files(), &options(precision)).or_way_out(CPU)?;
             let mut upload = Upload::new(&host.gpu, &weights, spec, precision);
-            let cells = cells::of_model(model, &mut upload).map_err(Error::failed)?;
+            let cells = cells::build_cells(model, &mut upload).map_err(Error::failure)?;
             let sequences =
                 persistent.map(|device| Sequences::new(host.clone(), model, device, &mut upload));
             opened.push(GpuWorker {
                 streams: BTreeMap::new(),
                 pool: None,
                 non_finite: Mapped::new(&host.gpu, 0, "a note for each state")
-                    .map_err(Error::failed)?,
+                    .map_err(Error::failure)?,
                 slots: 0,
                 stride: cells::stride(state),
                 cells,
@@ -151,15 +151,15 @@ impl Gpus {
             gpus.iter()
                 .filter(|other| other.number != gpu.number)
                 .try_for_each(|other| gpu.reach(other))
-                .map_err(Error::failed)?;
+                .map_err(Error::failure)?;
         }
         Ok(Gpus {
             plans: Vec::new(),
             vacant: Vec::new(),
             of_shape: HashMap::new(),
             workers: opened,
-            words: Mapped::new(&gpus[0], 0, "words").map_err(Error::failed)?,
-            fetched: Mapped::new(&gpus[0], 0, "fetched states").map_err(Error::failed)?,
+            words: Mapped::new(&gpus[0], 0, "words").map_err(Error::failure)?,
+            fetched: Mapped::new(&gpus[0], 0, "fetched states").map_err(Error::failure)?,
             copies: Vec::new(),
             state,
             spec: spec.clone(),
@@ -192,11 +192,16 @@ impl Gpus {
     }
 
     /// A plan and its stream.
-    fn planned(&mut self, plan: PlanId) -> Result<(&mut PlanState, &mut StreamState), DeviceFault> {
+    fn plan_and_stream(
+        &mut self,
+        plan: PlanId,
+    ) -> Result<(&mut PlanState, &mut StreamState), DeviceFault> {
         let number = plan.0;
         let plan = self.plans.get_mut(number as usize).and_then(Option::as_mut);
         let Some(plan) = plan else {
-            return Err(DeviceFault::survived(format!("plan {number} was given up")));
+            return Err(DeviceFault::survivable(format!(
+                "plan {number} was given up"
+            )));
         };
         let DeviceStream { worker, id } = plan.shape.stream;
         let worker = &mut self.workers[worker.index()];
@@ -261,7 +266,7 @@ impl Device for Gpus {
     fn begin(&mut self, workers: usize, needs: &MemoryNeeds) -> Result<Vec<u32>, DeviceFault> {
         if workers > self.workers.len() {
             let open = self.workers.len();
-            return Err(DeviceFault::survived(format!(
+            return Err(DeviceFault::survivable(format!(
                 "{workers} workers, but {open} GPUs are open"
             )));
         }
@@ -354,16 +359,16 @@ impl Device for Gpus {
     }
 
     fn gather(&mut self, plan: PlanId, batch: &DeviceBatch<'_>) -> Result<(), DeviceFault> {
-        let (plan, stream) = self.planned(plan)?;
+        let (plan, stream) = self.plan_and_stream(plan)?;
         plan.gather(stream, batch)
     }
 
     fn launch(&mut self, plan: PlanId) -> Result<(), DeviceFault> {
-        let BatchShape { stream, steps, .. } = self.planned(plan)?.0.shape;
+        let BatchShape { stream, steps, .. } = self.plan_and_stream(plan)?.0.shape;
         if steps > 0 {
             self.workers[stream.worker.index()].one_at_a_time(stream.id)?;
         }
-        let (plan, stream) = self.planned(plan)?;
+        let (plan, stream) = self.plan_and_stream(plan)?;
         plan.launch(stream)
     }
 
@@ -371,12 +376,12 @@ impl Device for Gpus {
         self.stream(stream)?.signal()
     }
 
-    fn signalled(&self, stream: DeviceStream) -> u64 {
+    fn signal_count(&self, stream: DeviceStream) -> u64 {
         let worker = &self.workers[stream.worker.index()];
         worker
             .streams
             .get(&stream.id)
-            .map_or(0, StreamState::signalled)
+            .map_or(0, StreamState::signal_count)
     }
 
     fn record(&mut self, stream: DeviceStream) -> Result<Event, DeviceFault> {
@@ -387,7 +392,7 @@ impl Device for Gpus {
     fn wait(&mut self, stream: DeviceStream, event: Event) -> Result<(), DeviceFault> {
         let event = self
             .stream(event.stream)
-            .map_err(of_another)?
+            .map_err(fault_of_other_worker)?
             .event(event.number);
         // SAFETY: events live as long as their streams, which are never closed.
         unsafe { self.stream(stream)?.wait(event) }
@@ -400,10 +405,10 @@ impl Device for Gpus {
     ) -> Result<(), DeviceFault> {
         let bytes = self.state * size_of::<f32>();
         let source = worker_of(&mut self.workers, from.0)?;
-        source.gpu.check_usable().map_err(of_another)?;
+        source.gpu.check_usable().map_err(fault_of_other_worker)?;
         let source_context = source.gpu.handle();
         let source = source.state(from.1)?;
-        let raw = self.stream(to.0)?.on().raw;
+        let raw = self.stream(to.0)?.handle().raw;
         let worker = &mut self.workers[to.0.worker.index()];
         let target = worker.state(to.1)?;
         // SAFETY: both are states of pools, which do not move while work is queued; contexts and stream are alive.
@@ -443,17 +448,17 @@ impl Device for Gpus {
         let source = worker.state(slot)?;
         let on = &worker.streams[&stream.id];
         self.copies[number as usize] = Some((stream, on.next_signal()));
-        on.on().call("a state can't be fetched", |on| {
+        on.handle().call("a state can't be fetched", |on| {
             // SAFETY: the slot is a state of the pool, and the place has room for it; both live while work is queued.
             unsafe { sys::cuMemcpyDtoHAsync_v2(target.cast(), source, bytes, on) }.result()
         })
     }
 
-    fn fetched(&self, place: HostPlace) -> &[f32] {
+    fn fetched_state(&self, place: HostPlace) -> &[f32] {
         let (stream, signal) =
             self.copies[place.number as usize].expect("a state is fetched before it is read");
         assert!(
-            self.signalled(stream) >= signal,
+            self.signal_count(stream) >= signal,
             "a fetched state is read behind the signal that follows the copy"
         );
         // SAFETY: the only copy to this place was queued before a signal that has been counted; another one would have
@@ -465,11 +470,11 @@ impl Device for Gpus {
     }
 
     fn word(&self, place: u32) -> u32 {
-        self.words.at(place as usize).load(Ordering::Relaxed)
+        self.words.get(place as usize).load(Ordering::Relaxed)
     }
 
     fn take_non_finite(&mut self, worker: WorkerId, slot: StateSlot) -> bool {
-        let note = self.workers[worker.index()].non_finite.at(slot.0 as usize);
+        let note = self.workers[worker.index()].non_finite.get(slot.0 as usize);
         // No queued work writes it, and an exchange takes longer than a read.
         let non_finite = note.load(Ordering::Relaxed) != 0;
         if non_finite {
@@ -495,11 +500,11 @@ fn worker_of(workers: &mut [GpuWorker], id: WorkerId) -> Result<&mut GpuWorker, 
     let open = workers.len();
     workers
         .get_mut(id.index())
-        .ok_or_else(|| DeviceFault::survived(format!("worker {id}, but {open} GPUs are open")))
+        .ok_or_else(|| DeviceFault::survivable(format!("worker {id}, but {open} GPUs are open")))
 }
 
 /// The fault of a worker other than the called one, which is not lost.
-fn of_another(fault: DeviceFault) -> DeviceFault {
+fn fault_of_other_worker(fault: DeviceFault) -> DeviceFault {
     DeviceFault {
         lost: false,
         ..fault

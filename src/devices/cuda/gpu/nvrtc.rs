@@ -6,7 +6,7 @@ use std::ptr;
 
 use libloading::Library;
 
-use super::library::{dotted, functions, refusal};
+use super::library::{format_version, functions, refusal};
 use crate::base::error::{Error, Result};
 
 type ProgramHandle = *mut c_void;
@@ -87,7 +87,7 @@ pub struct Compiled {
 
 impl Nvrtc {
     pub(super) fn bind(library: &'static Library, path: PathBuf) -> Result<Nvrtc, String> {
-        let functions = Functions::of(library)?;
+        let functions = Functions::load(library)?;
         let mut major = 0;
         let mut minor = 0;
         let mut count = 0;
@@ -187,10 +187,10 @@ impl Nvrtc {
         }
         // SAFETY: for any number the library returns a static text that ends with a zero.
         let reason = unsafe { CStr::from_ptr((self.functions.describe)(status)) }.to_string_lossy();
-        Err(Error::failed(format!(
+        Err(Error::failure(format!(
             "{}: NVRTC {} ({}) does not compile it: {reason}: {log}",
             source.name,
-            dotted(self.version),
+            format_version(self.version),
             self.path.display()
         )))
     }
@@ -259,5 +259,5 @@ impl Drop for Building<'_> {
 }
 
 fn text(text: &str) -> Result<CString> {
-    CString::new(text).map_err(|_| Error::failed("a text for NVRTC has a zero in it"))
+    CString::new(text).map_err(|_| Error::failure("a text for NVRTC has a zero in it"))
 }

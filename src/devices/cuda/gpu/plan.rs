@@ -82,7 +82,7 @@ impl PlanState {
         let rows = batch.rows.len();
         let inputs = batch.inputs.len();
         if rows > self.shape.rows as usize || inputs > self.room(stream) {
-            return Err(DeviceFault::survived(format!(
+            return Err(DeviceFault::survivable(format!(
                 "{rows} rows and {inputs} inputs for a plan of {} rows and {} inputs",
                 self.shape.rows,
                 self.room(stream)
@@ -91,12 +91,12 @@ impl PlanState {
         let (staged, inputs) =
             stream
                 .staging
-                .write(batch, stream.next_signal(), stream.signalled())?;
+                .write(batch, stream.next_signal(), stream.signal_count())?;
         self.gather.set_staged(staged, inputs, rows as u32);
-        stream.on().gpu.bind()?;
+        stream.handle().gpu.bind()?;
         // SAFETY: the arguments are those of the cell's gather; the stream's memory fits the shape and outlives its
         // work, and the staged batch stays until the task has signalled.
-        unsafe { self.gather.queue("a gather", stream.on()) }
+        unsafe { self.gather.queue("a gather", stream.handle()) }
     }
 
     /// The most inputs of a batch. Cells that do not count their inputs have room for the inputs of each row.
@@ -110,7 +110,7 @@ impl PlanState {
 
     /// Queues a launch over the gathered rows.
     pub fn launch(&mut self, stream: &mut StreamState) -> Result<(), DeviceFault> {
-        let on = stream.on();
+        let on = stream.handle();
         match &mut self.launch {
             // SAFETY: the graph was captured on this stream, whose memory outlives its work.
             PlannedLaunch::Graph(graph) => on.call("a graph can't be queued", |on| unsafe {
@@ -150,7 +150,7 @@ fn capture(
     stream: &StreamState,
     work: &mut [PlannedWork],
 ) -> Result<Owned<CUgraphExec>, DeviceFault> {
-    let on = stream.on();
+    let on = stream.handle();
     let refused = "a graph can't be captured";
     // The capture neither blocks other threads nor records their calls.
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;

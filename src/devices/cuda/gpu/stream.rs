@@ -82,14 +82,14 @@ impl StreamState {
     /// Makes signals and events count from 0 again. No work may be queued.
     pub fn reset(&mut self) -> Result<(), DeviceFault> {
         self.counted.clear()?;
-        self.host.at(0).store(0, Ordering::Release);
+        self.host.get(0).store(0, Ordering::Release);
         self.staging.reset();
         (self.queued, self.recorded) = (0, 0);
         Ok(())
     }
 
     /// The driver's handle of the stream.
-    pub fn on(&self) -> &Owned<CUstream> {
+    pub fn handle(&self) -> &Owned<CUstream> {
         &self.products.stream
     }
 
@@ -101,7 +101,7 @@ impl StreamState {
     ///
     /// The stream's memory is large enough for the work.
     pub unsafe fn load_products(&self, work: &[PlannedWork], all: bool) -> Result<(), DeviceFault> {
-        self.on().gpu.bind()?;
+        self.handle().gpu.bind()?;
         for work in work {
             let PlannedWork::Product(product) = work else {
                 continue;
@@ -117,7 +117,7 @@ impl StreamState {
 
     fn synchronize(&self) -> Result<(), DeviceFault> {
         // SAFETY: the stream is alive.
-        self.on()
+        self.handle()
             .call("broke off", |on| unsafe { result::stream::synchronize(on) })
     }
 
@@ -169,9 +169,9 @@ impl StreamState {
         self.synchronize()?;
         self.staging
             .fit((larger[ROWS] + larger[INPUTS]) / size_of::<u32>())?;
-        let new = larger
-            .into_iter()
-            .map(|bytes| GpuMemory::zeros(&self.on().gpu, bytes, "the working memory of batches"));
+        let new = larger.into_iter().map(|bytes| {
+            GpuMemory::zeros(&self.handle().gpu, bytes, "the working memory of batches")
+        });
         let mut new = new.collect::<Result<Vec<GpuMemory>, DeviceFault>>()?;
         // Rows keep their places, since none is wider than before.
         new.iter_mut()
@@ -212,7 +212,7 @@ impl StreamState {
 
     /// Queues an increment of the signal, in a kernel of its own.
     pub fn signal(&mut self) -> Result<(), DeviceFault> {
-        self.on().gpu.bind()?;
+        self.handle().gpu.bind()?;
         // SAFETY: the kernel and the two counters, which are its arguments, live as long as the stream.
         unsafe { self.signal.queue("a signal", &self.products.stream) }?;
         self.queued += 1;
@@ -220,15 +220,15 @@ impl StreamState {
     }
 
     /// The present count of the signal.
-    pub fn signalled(&self) -> u64 {
+    pub fn signal_count(&self) -> u64 {
         // The GPU's earlier writes are visible when the count is.
-        self.host.at(0).load(Ordering::Acquire)
+        self.host.get(0).load(Ordering::Acquire)
     }
 
     /// Queues an event, and returns its number.
     pub fn record(&mut self) -> Result<u64, DeviceFault> {
         let number = self.recorded;
-        self.on().call("an event can't be queued", |on| {
+        self.handle().call("an event can't be queued", |on| {
             // SAFETY: event and stream are alive, and of one context.
             unsafe { result::event::record(self.event(number), on) }
         })?;
@@ -249,7 +249,7 @@ impl StreamState {
     pub unsafe fn wait(&self, event: CUevent) -> Result<(), DeviceFault> {
         let flags = CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: the stream is alive, the event by the caller's promise.
-        self.on().call("a wait can't be queued", |on| unsafe {
+        self.handle().call("a wait can't be queued", |on| unsafe {
             result::stream::wait_event(on, event, flags)
         })
     }
@@ -257,7 +257,7 @@ impl StreamState {
     /// Asks NVIDIA's driver whether work has failed.
     pub fn health(&self) -> Result<(), DeviceFault> {
         // SAFETY: the stream is alive.
-        self.on().call("a computation failed", |on| {
+        self.handle().call("a computation failed", |on| {
             match unsafe { cuStreamQuery(on) } {
                 CUresult::CUDA_ERROR_NOT_READY => Ok(()),
                 status => status.result(),
@@ -286,7 +286,7 @@ fn signal(kernels: &LoadedKernels, counted: &GpuMemory, host: &Mapped<u64>) -> K
         (1, 1),
         (counted.address(), host.address(0)),
     )
-    .of_threads(1)
+    .with_threads(1)
 }
 
 /// The most inputs of a node whose cell does not count them: the two children in a binary tree.

@@ -123,7 +123,7 @@ impl GpuWorker {
         let held = self.slots as usize * bytes;
         let fits = (free + held) / 100 * STATES_SHARE / bytes;
         if fits == 0 {
-            return Err(DeviceFault::survived(format!(
+            return Err(DeviceFault::survivable(format!(
                 "{} has no memory for states: one takes {}, {} of {} are free; a smaller hidden width takes less, and the \
                  cpu backend none",
                 self.gpu,
@@ -149,7 +149,7 @@ impl GpuWorker {
     pub fn reset(&mut self) -> Result<(), DeviceFault> {
         for slot in 0..self.slots as usize {
             self.non_finite
-                .at(slot)
+                .get(slot)
                 .store(0, std::sync::atomic::Ordering::Relaxed);
         }
         self.streams.values_mut().try_for_each(StreamState::reset)
@@ -167,7 +167,7 @@ impl GpuWorker {
 
     pub fn state(&self, slot: StateSlot) -> Result<u64, DeviceFault> {
         if slot.0 >= self.slots {
-            return Err(DeviceFault::survived(format!(
+            return Err(DeviceFault::survivable(format!(
                 "slot {} of {}",
                 slot.0, self.slots
             )));

@@ -223,7 +223,7 @@ fn by_hand(network: &Arc<Network>, requests: &Requests, tasks: &[ByHand]) -> Vec
     );
     assert_eq!(hand.cuda.output(RequestId(0)), None);
     assert_eq!(
-        hand.cuda.launcher.states.pools.taken(),
+        hand.cuda.launcher.states.pools.used_slots(),
         0,
         "all slots have been returned"
     );
@@ -253,7 +253,7 @@ fn a_task_of_a_lost_worker_fails_at_once_and_finished_requests_stay() {
         Some(network.alone(RequestId(0), &requests.graphs[0]))
     );
     assert_eq!(
-        hand.cuda.launcher.states.pools.taken(),
+        hand.cuda.launcher.states.pools.used_slots(),
         0,
         "all slots have been given back"
     );
@@ -335,7 +335,7 @@ fn a_worker_is_not_blamed_for_its_neighbours_loss() {
     );
     assert_eq!(hand.cuda.launcher.states.pools.lost(WorkerId(1)), None);
     assert_eq!(
-        hand.cuda.launcher.states.pools.taken(),
+        hand.cuda.launcher.states.pools.used_slots(),
         0,
         "all slots have been given back"
     );

@@ -246,7 +246,7 @@ impl<'s> Service<'s> {
         cuda.collect();
         assert!(!cuda.launcher.streams.are_busy(), "nothing is in progress");
         assert_eq!(
-            cuda.launcher.states.pools.taken(),
+            cuda.launcher.states.pools.used_slots(),
             0,
             "all slots have been given back"
         );

@@ -7,7 +7,7 @@ use rten_simd::Isa;
 use rten_simd::ops::NumOps;
 
 use super::{Affine, Embedding, gates};
-use crate::devices::network::elementwise::{Formula, apply, gated, gated_tanh};
+use crate::devices::network::elementwise::{Formula, apply, gated_tanh, sigmoid_gate};
 use crate::devices::network::product::MatrixRows;
 use crate::devices::network::weights::Weights;
 use crate::devices::network::{BatchInputs, NetworkCell, Scratch, first};
@@ -162,14 +162,14 @@ struct KeptPart;
 
 impl Formula<4, 1> for KeptPart {
     #[inline(always)]
-    fn of<I: Isa>(
+    fn apply<I: Isa>(
         &self,
         isa: I,
         [x, h, bias, child]: [I::F32; 4],
         [c]: [I::F32; 1],
     ) -> [I::F32; 1] {
         let ops = isa.f32();
-        [ops.add(c, gated(isa, ops.add(ops.add(x, bias), h), child))]
+        [ops.add(c, sigmoid_gate(isa, ops.add(ops.add(x, bias), h), child))]
     }
 }
 
@@ -178,7 +178,7 @@ struct ChildSumGates;
 
 impl Formula<9, 2> for ChildSumGates {
     #[inline(always)]
-    fn of<I: Isa>(&self, isa: I, inputs: [I::F32; 9], [_, kept]: [I::F32; 2]) -> [I::F32; 2] {
+    fn apply<I: Isa>(&self, isa: I, inputs: [I::F32; 9], [_, kept]: [I::F32; 2]) -> [I::F32; 2] {
         let ops = isa.f32();
         let [i, o, u, bi, bo, bu, ci, co, cu] = inputs;
         let [i, o, u] = [

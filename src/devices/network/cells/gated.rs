@@ -9,7 +9,7 @@ use rten_simd::ops::NumOps;
 
 use super::seq2seq::START;
 use super::{Affine, Embedding};
-use crate::devices::network::elementwise::{Formula, apply, gated, gated_tanh};
+use crate::devices::network::elementwise::{Formula, apply, gated_tanh, sigmoid_gate};
 use crate::devices::network::product::MatrixRows;
 use crate::devices::network::weights::Weights;
 use crate::devices::network::{BatchInputs, NetworkCell, Scratch, first};
@@ -161,7 +161,7 @@ struct Gates<const GATES: usize>;
 
 impl<const GATES: usize, const ROWS: usize> Formula<ROWS, 2> for Gates<GATES> {
     #[inline(always)]
-    fn of<I: Isa>(&self, isa: I, rows: [I::F32; ROWS], _: [I::F32; 2]) -> [I::F32; 2] {
+    fn apply<I: Isa>(&self, isa: I, rows: [I::F32; ROWS], _: [I::F32; 2]) -> [I::F32; 2] {
         let ops = isa.f32();
         let mut c = gated_tanh(
             isa,
@@ -170,7 +170,7 @@ impl<const GATES: usize, const ROWS: usize> Formula<ROWS, 2> for Gates<GATES> {
         );
         for (cell, forget) in (3..GATES).enumerate() {
             let gate = ops.add(rows[forget], rows[GATES + forget]);
-            c = ops.add(c, gated(isa, gate, rows[2 * GATES + cell]));
+            c = ops.add(c, sigmoid_gate(isa, gate, rows[2 * GATES + cell]));
         }
         [gated_tanh(isa, ops.add(rows[1], rows[GATES + 1]), c), c]
     }

@@ -2,7 +2,7 @@ use rten_simd::Isa;
 use rten_simd::ops::NumOps;
 
 use super::{Embedding, gates};
-use crate::devices::network::elementwise::{Formula, apply, gated, tanh};
+use crate::devices::network::elementwise::{Formula, apply, sigmoid_gate, tanh};
 use crate::devices::network::product::{Block, MatrixRows, PackedWeights};
 use crate::devices::network::weights::Weights;
 use crate::devices::network::{BatchInputs, NetworkCell, Scratch, first};
@@ -133,8 +133,8 @@ struct GruReset;
 
 impl Formula<3, 1> for GruReset {
     #[inline(always)]
-    fn of<I: Isa>(&self, isa: I, [r, bias, h]: [I::F32; 3], _: [I::F32; 1]) -> [I::F32; 1] {
-        [gated(isa, isa.f32().add(r, bias), h)]
+    fn apply<I: Isa>(&self, isa: I, [r, bias, h]: [I::F32; 3], _: [I::F32; 1]) -> [I::F32; 1] {
+        [sigmoid_gate(isa, isa.f32().add(r, bias), h)]
     }
 }
 
@@ -143,7 +143,7 @@ struct GruUpdate;
 
 impl Formula<5, 1> for GruUpdate {
     #[inline(always)]
-    fn of<I: Isa>(
+    fn apply<I: Isa>(
         &self,
         isa: I,
         [z, bias_z, n, bias_n, h]: [I::F32; 5],
@@ -151,6 +151,6 @@ impl Formula<5, 1> for GruUpdate {
     ) -> [I::F32; 1] {
         let ops = isa.f32();
         let n = tanh(isa, ops.add(n, bias_n));
-        [ops.add(n, gated(isa, ops.add(z, bias_z), ops.sub(h, n)))]
+        [ops.add(n, sigmoid_gate(isa, ops.add(z, bias_z), ops.sub(h, n)))]
     }
 }

@@ -15,7 +15,11 @@ use super::{NetworkCell, Spec};
 use crate::core::workload::model::Model;
 
 /// The cells of a model, in the order of [`Model::cell_types`].
-pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc<dyn NetworkCell>> {
+pub(super) fn build_cells(
+    model: &Model,
+    spec: &Spec,
+    weights: &Weights,
+) -> Vec<Arc<dyn NetworkCell>> {
     let width = state(model, spec);
     match model {
         Model::Lstm => vec![lstm(weights, "lstm", width)],

@@ -45,7 +45,7 @@ impl Activations {
         self.queries.len()
     }
 
-    pub fn of(&self, query: usize) -> &[f32] {
+    pub fn values(&self, query: usize) -> &[f32] {
         let QueryActivation { from, len, .. } = self.queries[query];
         &self.numbers[from..from + len]
     }
@@ -153,7 +153,7 @@ mod tests {
         let mut made = Activations::default();
         made.lay_out(&taken, 3, |tokens| tokens as usize).fill(7.0);
         assert_eq!(
-            (made.of(0), made.of(1), made.of(2)),
+            (made.values(0), made.values(1), made.values(2)),
             (&[7.0; 2][..], &[7.0; 2][..], &[][..])
         );
         assert_eq!((made.queries(), made.longest(), made.tokens(1)), (3, 2, 2));

@@ -21,7 +21,7 @@ const BLOCK: usize = 256;
 struct Squash(f32);
 
 impl Squash {
-    fn of_work(work: &QueryWork) -> Squash {
+    fn from_work(work: &QueryWork) -> Squash {
         Squash(slope(work))
     }
 
@@ -32,7 +32,7 @@ impl Squash {
 
 impl Formula<1, 1> for Squash {
     #[inline(always)]
-    fn of<I: Isa>(&self, isa: I, [x]: [I::F32; 1], _: [I::F32; 1]) -> [I::F32; 1] {
+    fn apply<I: Isa>(&self, isa: I, [x]: [I::F32; 1], _: [I::F32; 1]) -> [I::F32; 1] {
         let ops = isa.f32();
         [tanh(isa, ops.mul(x, ops.splat(self.0)))]
     }
@@ -81,16 +81,16 @@ pub fn matmul(
     let columns = padded.columns as usize;
     let wide = groups.len() * inner;
     let out = groups.len() * columns;
-    let own_rows = |tokens: u32| form.at(tokens).rows as usize;
+    let own_rows = |tokens: u32| form.work(tokens).rows as usize;
     let y = y.lay_out(x, rows * out, |tokens| own_rows(tokens) * out);
     let as_they_stand = x.as_slots(rows * wide, |tokens| own_rows(tokens) * wide);
-    let squash = Squash::of_work(padded);
+    let squash = Squash::from_work(padded);
     let total = x.queries() * rows;
     for begin in (0..total).step_by(BLOCK) {
         let count = BLOCK.min(total - begin);
         let operand = match as_they_stand {
             Some(numbers) => &numbers[begin * wide..(begin + count) * wide],
-            None => gathered(
+            None => gather_left(
                 x,
                 rows,
                 wide,
@@ -122,7 +122,7 @@ pub fn matmul(
 }
 
 /// Gathers the left matrix from row `begin` on.
-fn gathered<'a>(
+fn gather_left<'a>(
     x: &Activations,
     rows: usize,
     wide: usize,
@@ -134,7 +134,7 @@ fn gathered<'a>(
         let from = begin.max(query * rows);
         let to = end.min((query + 1) * rows);
         let part = &mut into[(from - begin) * wide..(to - begin) * wide];
-        cycle(x.of(query), (from - query * rows) * wide, part);
+        cycle(x.values(query), (from - query * rows) * wide, part);
     }
     into
 }
@@ -153,20 +153,20 @@ pub fn batched_matmul(
     let inner = padded.inner as usize;
     let columns = padded.columns as usize;
     let slot = writes(padded) as usize;
-    let y = y.lay_out(x, slot, |tokens| writes(&form.at(tokens)) as usize);
+    let y = y.lay_out(x, slot, |tokens| writes(&form.work(tokens)) as usize);
     let Scratch {
         operand,
         more,
         product,
     } = scratch;
     for (query, y) in (0..x.queries()).zip(y.chunks_exact_mut(slot)) {
-        let numbers = x.of(query);
-        let own = form.at(x.tokens(query));
+        let numbers = x.values(query);
+        let own = form.work(x.tokens(query));
         let own_count = own.count as usize;
         let own_rows = own.rows as usize;
         let own_inner = own.inner as usize;
         let own_columns = own.columns as usize;
-        let squash = Squash::of_work(&own);
+        let squash = Squash::from_work(&own);
         let left_size = own_rows * own_inner;
         let right_size = own_inner * own_columns;
         for place in 0..padded.count as usize {
@@ -238,9 +238,9 @@ pub fn memory(
     scratch: &mut Scratch,
 ) {
     let slot = half(padded);
-    let y = y.lay_out(x, slot, |tokens| half(&form.at(tokens)));
+    let y = y.lay_out(x, slot, |tokens| half(&form.work(tokens)));
     for (query, y) in (0..x.queries()).zip(y.chunks_exact_mut(slot)) {
-        let numbers = x.of(query);
+        let numbers = x.values(query);
         let read = if slot <= numbers.len() {
             &numbers[..slot]
         } else {
@@ -248,6 +248,6 @@ pub fn memory(
             cycle(numbers, 0, read);
             read
         };
-        Squash::of_work(padded).put(read, y);
+        Squash::from_work(padded).put(read, y);
     }
 }

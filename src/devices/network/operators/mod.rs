@@ -45,7 +45,7 @@ pub struct Passed<'a> {
 /// The name and the shape of an operator's weights: a row for each output, group after group. `None` if it has no
 /// weights.
 pub fn tensor(operator: &ListedOperator) -> Option<(String, [usize; 2])> {
-    let work = operator.form.at(0);
+    let work = operator.form.work(0);
     if work.kind != FormKind::Matmul {
         return None;
     }
@@ -111,7 +111,7 @@ impl Operators {
             return;
         };
         let stream = split_mix(self.seed ^ split_mix(request.0));
-        for place in 0..compute::reads(&first.form.at(tokens)) {
+        for place in 0..compute::reads(&first.form.work(tokens)) {
             let word = split_mix(stream.wrapping_add(place));
             // 24 bits fit a float32 without rounding, so the number is the same on every machine.
             numbers.push((word >> 40) as f32 * (1.0 / (1 << 23) as f32) - 1.0);
@@ -129,7 +129,7 @@ impl Operators {
     ) {
         let form = &self.network.distinct()[cell.index()].form;
         // A batch of nothing but padding has one token.
-        let padded = form.at(from.longest().max(padded_to).max(1));
+        let padded = form.work(from.longest().max(padded_to).max(1));
         match form.kind {
             FormKind::Matmul => compute::matmul(
                 form,
@@ -149,7 +149,7 @@ impl Operators {
         let tokens = Operators::tokens(graph);
         self.network
             .operators()
-            .map(move |operator| writes(&operator.form.at(tokens)))
+            .map(move |operator| writes(&operator.form.work(tokens)))
     }
 
     /// Runs each operator on another device's activation before it (`found`, in the order of the operators), and passes
@@ -177,12 +177,12 @@ impl Operators {
         for (operator, length) in self.network.operators().zip(self.lengths(graph)) {
             self.run(operator.cell, 0, &from, &mut into, &mut scratch);
             let (found, after) = rest.split_at(length as usize);
-            let work = operator.form.at(tokens);
+            let work = operator.form.work(tokens);
             let passed = Passed {
                 work: &work,
-                read: from.of(0),
+                read: from.values(0),
                 found,
-                expected: into.of(0),
+                expected: into.values(0),
             };
             judge(&passed)
                 .map_err(|wrong| format!("after operator \"{}\", {wrong}", operator.name))?;
@@ -204,7 +204,7 @@ impl Operators {
             self.run(operator.cell, 0, &from, &mut into, &mut scratch);
             std::mem::swap(&mut from, &mut into);
         }
-        from.of(0).to_vec()
+        from.values(0).to_vec()
     }
 }
 
@@ -213,7 +213,7 @@ fn pack_groups(operator: &ListedOperator, weights: &Weights) -> Vec<PackedWeight
     let Some((name, [outputs, inputs])) = tensor(operator) else {
         return Vec::new();
     };
-    let groups = operator.form.at(0).count as usize;
+    let groups = operator.form.work(0).count as usize;
     let outputs = outputs / groups;
     weights
         .take(&name)
@@ -246,10 +246,10 @@ fn needs(network: &Dnn) -> [u128; 2] {
     let mut largest = 0;
     let mut query = 0;
     for operator in network.distinct() {
-        let bytes = operator.form.at(0).weights() * FLOAT;
+        let bytes = operator.form.work(0).weights() * FLOAT;
         weights += bytes;
         largest = largest.max(bytes);
-        let work = operator.form.at(network.most_tokens.unwrap_or(0));
+        let work = operator.form.work(network.most_tokens.unwrap_or(0));
         let matrices = u128::from(reads(&work)) / u128::from(work.count.max(1));
         let numbers = u128::from(reads(&work)) + u128::from(writes(&work)) + matrices;
         query = query.max(numbers * FLOAT);

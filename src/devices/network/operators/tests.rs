@@ -31,7 +31,7 @@ fn naive(network: &Network, request: RequestId, tokens: u32) -> Vec<f64> {
     operators.draw(request, tokens, &mut drawn);
     let mut x: Vec<f64> = drawn.into_iter().map(f64::from).collect();
     for operator in operators.network().operators() {
-        let work = operator.form.at(tokens);
+        let work = operator.form.work(tokens);
         let [count, rows, inner, columns] =
             [work.count, work.rows, work.inner, work.columns].map(|size| size as usize);
         let read = |place: usize| x[place % x.len()];
@@ -163,7 +163,7 @@ proptest! {
             for (place, (request, tokens)) in queries.iter().enumerate() {
                 let alone = network.alone(*request, &graph(&network, *tokens)).state;
                 let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                prop_assert_eq!(bits(from.of(place)), bits(&alone), "query {} of {}\n{}", place, size, text);
+                prop_assert_eq!(bits(from.values(place)), bits(&alone), "query {} of {}\n{}", place, size, text);
             }
         }
     }

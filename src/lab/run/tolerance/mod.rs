@@ -94,7 +94,7 @@ impl LargestError {
     }
 }
 
-fn of_product(operands: f64, terms: f64) -> f64 {
+fn product_error(operands: f64, terms: f64) -> f64 {
     MARGIN * (operands + (terms.sqrt() + FUNCTIONS) * FLOAT32)
 }
 
@@ -116,7 +116,7 @@ impl Tolerance {
         Tolerance {
             hidden: spec.hidden as usize,
             operands,
-            step: of_product(operands, inputs),
+            step: product_error(operands, inputs),
         }
     }
 
@@ -126,7 +126,7 @@ impl Tolerance {
         passed: &Passed<'_>,
         largest: &mut LargestError,
     ) -> Result<(), String> {
-        let tolerated = of_product(self.operands, passed.work.inner as f64);
+        let tolerated = product_error(self.operands, passed.work.inner as f64);
         let size = root_mean_square(passed.expected).max(root_mean_square(passed.read));
         let numbers = passed.found.iter().zip(passed.expected);
         numbers
@@ -139,7 +139,7 @@ impl Tolerance {
     }
 
     /// The tolerated difference, as a multiple of the root mean square.
-    pub fn at(&self, depth: u32) -> f64 {
+    pub fn bound(&self, depth: u32) -> f64 {
         self.step * f64::from(depth.max(1)).sqrt()
     }
 
@@ -168,7 +168,7 @@ impl Tolerance {
         let first = depth.saturating_sub(shortfalls.len() as u32) + 1;
         for (place, (shortfall, depth)) in shortfalls.iter().zip(first..).enumerate() {
             let (tolerated, found, best) =
-                (self.at(depth), found.words[place], expected.words[place]);
+                (self.bound(depth), found.words[place], expected.words[place]);
             if !largest.take(*shortfall, tolerated) {
                 return Err(format!(
                     "word {place} is {found}, whose score is {shortfall:.3e} of the scores' root mean square below that of word \
@@ -176,7 +176,7 @@ impl Tolerance {
                 ));
             }
         }
-        let tolerated = self.at(depth);
+        let tolerated = self.bound(depth);
         for (state, (found, expected)) in found
             .state
             .chunks(width)

@@ -372,7 +372,7 @@ fn coarsely(
             numbers.extend(read.iter().map(|x| rounded(precision, *x)))
         });
         operators.run(operator.cell, 0, &from, &mut into, &mut Scratch::default());
-        read = into.of(0).to_vec();
+        read = into.values(0).to_vec();
         all.extend_from_slice(&read);
     }
     all

@@ -138,8 +138,8 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
             "{} and {} have no policy and point in common; the first has {}, the second {}",
             a.results.path.display(),
             b.results.path.display(),
-            listed(&a.places),
-            listed(&b.places)
+            list_points(&a.places),
+            list_points(&b.places)
         )));
     }
     same_arrivals(&a, &b, &places)?;
@@ -147,7 +147,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     let mut notes = Vec::new();
     let mut warmups_differ = 0;
     let mut not_valid = 0;
-    let paired = a.simulated() && b.simulated();
+    let paired = a.is_simulated() && b.is_simulated();
     for place in &places {
         let of_a = runs(&a, &b, place)?;
         let of_b = runs(&b, &a, place)?;
@@ -172,7 +172,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
             notes.push(format!(
                 "only in {}: {}",
                 side.results.path.display(),
-                listed(&alone)
+                list_points(&alone)
             ));
         }
     }
@@ -210,7 +210,7 @@ fn is_invalid(run: &Summary) -> bool {
 /// real run.
 fn runs(results: &Side, other: &Side, place: &ComparedPoint) -> Result<Vec<Summary>> {
     let mut runs = results.runs(place)?;
-    if results.simulated() && !other.simulated() {
+    if results.is_simulated() && !other.is_simulated() {
         runs.truncate(1);
     }
     Ok(runs)
@@ -307,7 +307,7 @@ fn other_requests(a: &Side, b: &Side, what: &str) -> Error {
 }
 
 /// A list of points, such as `A at 100, 200; B at 100`.
-fn listed(places: &[ComparedPoint]) -> String {
+fn list_points(places: &[ComparedPoint]) -> String {
     let of_policy = |places: &[&ComparedPoint]| {
         let points: Vec<&str> = places.iter().map(|place| &*place.point).collect();
         format!("{} at {}", places[0].policy, points.join(", "))
@@ -337,7 +337,7 @@ fn metric_row(
     // A mean over only the runs that have a value would be biased.
     let values = |runs: &[Summary]| {
         runs.iter()
-            .map(|run| metric.of(run))
+            .map(|run| metric.value(run))
             .collect::<Option<Vec<f64>>>()
     };
     let common = if paired {

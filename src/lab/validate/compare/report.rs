@@ -9,7 +9,7 @@ use super::side::Side;
 use super::{Compared, Comparison, ComparisonRow, Verdict};
 use crate::base::error::Result;
 use crate::lab::results::columns::{Column, Metric, MetricUnit, about, name_of, to_object};
-use crate::lab::results::table::{aligned, significant};
+use crate::lab::results::table::{align, significant};
 use crate::lab::results::write::write_columns;
 
 /// The headings of [`cells`].
@@ -46,7 +46,7 @@ pub fn table(comparison: &Comparison) -> String {
         comparison.a.scenario(),
         side(&comparison.a, comparison.rows.first().map(|row| row.runs.0)),
         side(&comparison.b, comparison.rows.first().map(|row| row.runs.1)),
-        aligned(&lines),
+        align(&lines),
         counts.join(", ")
     )
 }

@@ -64,7 +64,7 @@ impl Side {
 
     /// Whether the clock is virtual. Each simulated run of a point draws its own requests, whereas real runs repeat one
     /// trace.
-    pub fn simulated(&self) -> bool {
+    pub fn is_simulated(&self) -> bool {
         self.backend() == SelectedBackend::SIM.name()
     }
 

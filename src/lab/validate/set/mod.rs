@@ -216,7 +216,7 @@ fn run(
     }
     match (report.is_interrupted(), report.failures.first()) {
         (true, _) => Err(Error::Interrupted),
-        (_, Some(failure)) => Err(Error::failed(failure)),
+        (_, Some(failure)) => Err(Error::failure(failure)),
         _ => Ok(report),
     }
 }
@@ -251,7 +251,7 @@ pub fn real(
 }
 
 /// Simulates the real runs, and compares them.
-pub fn simulated(
+pub fn simulate(
     part: &PolicyLoads,
     real: &RunReport,
     known: &DeviceFiles,
@@ -280,7 +280,8 @@ pub fn simulated(
                 .iter()
                 .find(|(of, _)| *of == metric && *load <= BOUND_UP_TO)
                 .map(|(_, bound)| *bound);
-            let values = |runs: &[Summary]| runs.iter().filter_map(|run| metric.of(run)).collect();
+            let values =
+                |runs: &[Summary]| runs.iter().filter_map(|run| metric.value(run)).collect();
             ValidationFigure {
                 metric,
                 real: values(&row.runs),
@@ -324,7 +325,8 @@ fn simulate_with_noise(
     };
     let one = |replication: u32| {
         let mut prepared = inputs.prepare(&run, RecordOptions::default())?;
-        let backend = device.simulated(inputs, &Run { replication, ..run }, &prepared.requests);
+        let backend =
+            device.start_simulator(inputs, &Run { replication, ..run }, &prepared.requests);
         prepared.serve(&mut *backend.expect("a simulation"), stop)?;
         Ok(summarize(&prepared.record, &inputs.measure(run.load)))
     };

@@ -9,7 +9,7 @@ use statrs::statistics::{Data, Median as _, OrderStatistics as _};
 use super::{BOUND_UP_TO, BOUNDS, ValidationFigure, ValidationRow};
 use crate::base::error::Result;
 use crate::lab::results::columns::{Column, MetricUnit, name_of, to_object};
-use crate::lab::results::table::{aligned, significant};
+use crate::lab::results::table::{align, significant};
 use crate::lab::results::write::write_columns;
 use crate::lab::validate::ledger::{Ledger, Term};
 
@@ -124,7 +124,7 @@ pub fn table(lines: &[ValidationRow]) -> String {
     format!(
         "{}\nMedians. ± is where one more real run would lie with 95 % confidence. Up to {BOUND_UP_TO} % of capacity, \
          medians should agree ({}) where real runs do.\n{} of {} such figures agree, of {} in all.\n{}",
-        aligned(&rows),
+        align(&rows),
         bounds.join(", "),
         agree.iter().filter(|agree| **agree).count(),
         agree.len(),

@@ -33,7 +33,7 @@ fn widest(network: &Dnn) -> u32 {
     network
         .distinct()
         .iter()
-        .map(|operator| writes(&operator.form.at(most)) as u32)
+        .map(|operator| writes(&operator.form.work(most)) as u32)
         .max()
         .unwrap_or(0)
 }
@@ -51,7 +51,7 @@ pub fn all(network: &Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn GpuCell>>, 
             Some(own) => Arc::clone(own),
             None => {
                 let sizes = (0..=network.most_tokens.unwrap_or(0))
-                    .flat_map(|tokens| own(&operator.form.at(tokens)));
+                    .flat_map(|tokens| query_sizes(&operator.form.work(tokens)));
                 let own: Vec<u8> = sizes.flat_map(u32::to_le_bytes).collect();
                 let own = Arc::new(GpuMemory::with_bytes(
                     upload.gpu,
@@ -73,8 +73,8 @@ pub fn all(network: &Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn GpuCell>>, 
 }
 
 /// The sizes that kernels read for a query, in the layout of their `Own`.
-fn own(work: &Sizes) -> [u32; 7] {
-    let [count, rows, columns] = written(work);
+fn query_sizes(work: &Sizes) -> [u32; 7] {
+    let [count, rows, columns] = written_matrices(work);
     [
         count,
         rows,
@@ -87,7 +87,7 @@ fn own(work: &Sizes) -> [u32; 7] {
 }
 
 /// The matrices that an operator writes for a query: number, rows and columns.
-fn written(work: &Sizes) -> [u32; 3] {
+fn written_matrices(work: &Sizes) -> [u32; 3] {
     let [count, rows, columns] = match work.kind {
         FormKind::Matmul => [1, work.rows, work.count * work.columns],
         FormKind::BatchedMatmul => [work.count, work.rows, work.columns],
@@ -117,7 +117,7 @@ struct GpuQueries {
 
 impl GpuOperator {
     /// The number of queries of these sizes that are processed at a time.
-    fn at_once(&self, padded: &Sizes, rows: u32) -> u32 {
+    fn simultaneous_queries(&self, padded: &Sizes, rows: u32) -> u32 {
         let largest = reads(padded).max(writes(padded)).max(1);
         (AT_ONCE / largest).clamp(1, u64::from(rows.max(1))) as u32
     }
@@ -198,7 +198,7 @@ impl GpuOperator {
 
     /// Writes the results of some queries to their states; the last queries end the launch.
     fn squash(&self, at: &WorkSetup<'_>, padded: &Sizes, some: GpuQueries) -> PlannedWork {
-        let [count, rows, columns] = written(padded);
+        let [count, rows, columns] = written_matrices(padded);
         let is_last = u32::from(some.from + some.count >= at.shape.rows);
         let Tail {
             arrived,
@@ -235,8 +235,8 @@ fn right_of(at: &WorkSetup<'_>, padded: &Sizes, some: GpuQueries) -> u64 {
 
 impl GpuCell for GpuOperator {
     fn buffers(&self, shape: &BatchShape) -> Vec<BufferSize> {
-        let padded = self.form.at(shape.tokens);
-        let queries = self.at_once(&padded, shape.rows) as usize;
+        let padded = self.form.work(shape.tokens);
+        let queries = self.simultaneous_queries(&padded, shape.rows) as usize;
         let operand = reads(&padded) as usize;
         let product = writes(&padded) as usize;
         let operand = if padded.kind == FormKind::Memory {
@@ -255,8 +255,8 @@ impl GpuCell for GpuOperator {
     }
 
     fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {
-        let padded = self.form.at(at.shape.tokens);
-        let step = self.at_once(&padded, at.shape.rows);
+        let padded = self.form.work(at.shape.tokens);
+        let step = self.simultaneous_queries(&padded, at.shape.rows);
         let all = (0..at.shape.rows).step_by(step as usize);
         all.flat_map(|from| {
             let some = GpuQueries {

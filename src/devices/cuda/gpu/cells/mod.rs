@@ -79,7 +79,7 @@ pub(super) enum PlannedWork {
 }
 
 /// All cells of a model, in the order of their types ([`Model::cell_types`]).
-pub(super) fn of_model(
+pub(super) fn build_cells(
     model: &Model,
     upload: &mut Upload<'_>,
 ) -> Result<Vec<Box<dyn GpuCell>>, DeviceFault> {

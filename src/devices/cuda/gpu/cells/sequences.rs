@@ -36,8 +36,8 @@ impl Sequences {
         device: &DataSheet,
         upload: &mut Upload<'_>,
     ) -> Result<Option<Sequences>> {
-        let cell = grnn::RecurrentCell::of(model)?;
-        let embedding = upload.table("embedding.weight").map_err(Error::failed)?;
+        let cell = grnn::RecurrentCell::from_model(model)?;
+        let embedding = upload.table("embedding.weight").map_err(Error::failure)?;
         Ok(KernelChoice::new(host, cell, device, upload)?
             .map(|chosen| Sequences { chosen, embedding }))
     }
@@ -52,7 +52,7 @@ impl Sequences {
     pub fn make_ready(&mut self, rows: u32) -> Result<(), DeviceFault> {
         self.chosen
             .make_ready(rows)
-            .map_err(|error: Error| DeviceFault::survived(error.to_string()))
+            .map_err(|error: Error| DeviceFault::survivable(error.to_string()))
     }
 
     /// The address of the c of a launch's sequences; 0 for a GRU.
@@ -106,7 +106,7 @@ impl GpuCell for Sequences {
         let numbers =
             self.chosen
                 .layer
-                .buffers(shape.steps as usize, largest, self.chosen.beside());
+                .buffers(shape.steps as usize, largest, self.chosen.extra_numbers());
         let mut buffers = numbers.map(BufferSize::Floats);
         buffers[VECTORS] = BufferSize::Elements(numbers[VECTORS]);
         buffers.into()

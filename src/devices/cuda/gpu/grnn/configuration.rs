@@ -145,7 +145,7 @@ impl Configuration {
 
     /// The shared memory of a block in bytes: the states of a tile's sequences, the products of its outputs, and the
     /// values that are combined with them; for a GRU with one synchronisation also the gated states.
-    pub fn shared(&self) -> u32 {
+    pub fn shared_bytes(&self) -> u32 {
         let Mapping {
             tile_width,
             tile_height,
@@ -166,7 +166,7 @@ impl Configuration {
 
     /// The size in numbers of what a batch needs in addition to the states of h: an LSTM's c, or the numbers that the
     /// blocks of a GRU exchange.
-    pub fn beside(&self, batch: u32) -> usize {
+    pub fn extra_numbers(&self, batch: u32) -> usize {
         let states = batch as usize * self.sizes.hidden as usize;
         match self.sizes.rnn {
             Rnn::Lstm | Rnn::GruDouble => states,
@@ -229,17 +229,17 @@ mod tests {
         let of = |rnn, mapping| configuration(rnn, mapping).unwrap();
         let lstm = of(Rnn::Lstm, [32, 2, 32, 8]);
         assert_eq!(
-            (lstm.shared(), lstm.beside(20)),
+            (lstm.shared_bytes(), lstm.extra_numbers(20)),
             (4 * 2 * (256 + 128 + 224), 20 * 256)
         );
         let double = of(Rnn::GruDouble, [48, 1, 32, 8]);
         assert_eq!(
-            (double.shared(), double.beside(20)),
+            (double.shared_bytes(), double.extra_numbers(20)),
             (4 * (256 + 96 + 240), 20 * 256)
         );
         let single = of(Rnn::GruSingle, [50, 1, 50, 8]);
         assert_eq!(
-            (single.shared(), single.beside(20)),
+            (single.shared_bytes(), single.extra_numbers(20)),
             (4 * (512 + 100 + 200), 2 * 6 * 20 * 256)
         );
         assert_eq!(lstm.constants()[1], "-DTILE_WIDTH=32");

@@ -78,8 +78,8 @@ impl Kernel {
             (mapping.columns(&sizes), mapping.rows(&sizes)),
             arguments,
         )
-        .of_threads(mapping.threads())
-        .cooperative(self.configuration.shared());
+        .with_threads(mapping.threads())
+        .cooperative(self.configuration.shared_bytes());
         (layer.product(vectors, steps * batch, inputs), call)
     }
 
@@ -88,14 +88,14 @@ impl Kernel {
         let Kernel { configuration, .. } = self;
         let sizes = configuration.sizes();
         let mapping = configuration.mapping();
-        let shared = configuration.shared();
+        let shared = configuration.shared_bytes();
         let function = self.function().raw;
         if shared > SHARED {
             let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function's module is loaded.
             unsafe { result::function::set_function_attribute(function, most, shared as i32) }
                 .map_err(|_| {
-                    Error::failed(format!(
+                    Error::failure(format!(
                         "a block of {mapping:?} takes {shared} bytes of shared memory, more than {gpu} has"
                     ))
                 })?;
@@ -111,10 +111,10 @@ impl Kernel {
                     )
                 }
             })
-            .map_err(Error::failed)?;
+            .map_err(Error::failure)?;
         let room = blocks.max(0) as u32 * gpu.multiprocessors;
         if mapping.blocks(&sizes) > room {
-            return Err(Error::failed(format!(
+            return Err(Error::failure(format!(
                 "{} blocks of {mapping:?} for {sizes:?} have to be on {gpu} at once, which has room for {room}",
                 mapping.blocks(&sizes),
             )));
@@ -175,7 +175,7 @@ impl KernelChoice {
 
     /// Compiles the kernels for a batch, or finds them in the cache, and loads them.
     pub fn make_ready(&mut self, batch: u32) -> Result<()> {
-        let wanted: Vec<(u32, RankedMapping)> = self.launches.of(batch).copied().collect();
+        let wanted: Vec<(u32, RankedMapping)> = self.launches.kernels(batch).copied().collect();
         for (runs_as, first) in wanted {
             if !self.kernels.contains_key(&runs_as) {
                 let kernel = self.kernel(runs_as, first.rnn, first.mapping)?;
@@ -204,7 +204,7 @@ impl KernelChoice {
             let others = rank(self.layer.cell, hidden, batch, &self.device, &Space::default());
             let mut others = others.into_iter().take(TRIED).skip(1);
             others.find_map(|other| make(other.rnn, other.mapping).ok()).ok_or_else(|| {
-                Error::failed(format!(
+                Error::failure(format!(
                     "none of the first {TRIED} mappings for a batch of {batch} can be run: {refused}"
                 ))
             })
@@ -219,24 +219,24 @@ impl KernelChoice {
     ) -> impl Iterator<Item = (u32, &Kernel)> {
         let sizes = self.launches.sizes(batch);
         sizes
-            .zip(self.launches.of(batch))
+            .zip(self.launches.kernels(batch))
             .map(|(size, (runs_as, _))| (size, &self.kernels[runs_as]))
     }
 
     /// The sequences in each launch of a batch, padding included.
     pub(in crate::devices::cuda::gpu) fn runs_as(&self, batch: u32) -> usize {
         self.launches
-            .of(batch)
+            .kernels(batch)
             .map(|(runs_as, _)| *runs_as as usize)
             .max()
             .unwrap_or(0)
     }
 
     /// The most numbers that a launch needs in addition to the states of h.
-    pub(in crate::devices::cuda::gpu) fn beside(&self) -> usize {
+    pub(in crate::devices::cuda::gpu) fn extra_numbers(&self) -> usize {
         let configurations = self.kernels.values().map(|kernel| kernel.configuration);
         configurations
-            .map(|configuration| configuration.beside(configuration.sizes().batch))
+            .map(|configuration| configuration.extra_numbers(configuration.sizes().batch))
             .max()
             .unwrap_or(0)
     }

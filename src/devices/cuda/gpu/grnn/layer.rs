@@ -55,9 +55,9 @@ impl Layer {
         let biases: Vec<[f32; 2]> = weights
             .take(&format!("{name}.bias"))
             .into_iter()
-            .map(|bias| parted(bias, precision))
+            .map(|bias| split(bias, precision))
             .collect();
-        let input = joined(
+        let input = join(
             &weights.take(&format!("{name}.weight_ih")),
             &biases,
             embedding,
@@ -123,14 +123,14 @@ impl Layer {
         let embedding = self.embedding as usize;
         let row = self.row() as usize;
         let ones = vec![[1.0; 2]; vectors.len() / embedding];
-        joined(vectors, &ones, embedding, row)
+        join(vectors, &ones, embedding, row)
     }
 }
 
 /// Copies weights to a GPU.
 fn copy(host: &GpuHost, numbers: &[f32], precision: Precision) -> Result<GpuMemory> {
     GpuMemory::with_bytes(&host.gpu, &elements(numbers, precision), "weights")
-        .map_err(Error::failed)
+        .map_err(Error::failure)
 }
 
 /// The length of an input with its ones, rounded up to a multiple of eight. Eight numbers of a 16-bit format have as
@@ -140,7 +140,7 @@ fn row(embedding: u32) -> u32 {
 }
 
 /// Splits a number into a value that the format represents exactly and the remainder.
-fn parted(number: f32, precision: Precision) -> [f32; 2] {
+fn split(number: f32, precision: Precision) -> [f32; 2] {
     /// The bits of a float32's mantissa that products in TF32 ignore.
     const UNREAD: u32 = (1 << 13) - 1;
     let near = match precision {
@@ -153,7 +153,7 @@ fn parted(number: f32, precision: Precision) -> [f32; 2] {
 }
 
 /// Rows of `width` numbers with two more numbers each, padded with zeros to length `to`.
-fn joined(rows: &[f32], lasts: &[[f32; 2]], width: usize, to: usize) -> Vec<f32> {
+fn join(rows: &[f32], lasts: &[[f32; 2]], width: usize, to: usize) -> Vec<f32> {
     let mut joined = Vec::with_capacity(lasts.len() * to);
     for (row, lasts) in rows.chunks_exact(width).zip(lasts) {
         joined.extend_from_slice(row);
@@ -170,22 +170,19 @@ mod tests {
     #[test]
     fn biases_are_two_columns() {
         assert_eq!([row(6), row(7), row(256)], [8, 16, 264]);
-        let with_biases = joined(&[1.0, 2.0, 3.0, 4.0], &[[0.5, 0.0], [0.25, 9.0]], 2, 5);
+        let with_biases = join(&[1.0, 2.0, 3.0, 4.0], &[[0.5, 0.0], [0.25, 9.0]], 2, 5);
         assert_eq!(
             with_biases,
             [1.0, 2.0, 0.5, 0.0, 0.0, 3.0, 4.0, 0.25, 9.0, 0.0]
         );
-        assert_eq!(
-            joined(&[1.0, 2.0], &[[9.0, 8.0]], 2, 4),
-            [1.0, 2.0, 9.0, 8.0]
-        );
+        assert_eq!(join(&[1.0, 2.0], &[[9.0, 8.0]], 2, 4), [1.0, 2.0, 9.0, 8.0]);
     }
 
     #[test]
     fn a_bias_loses_little_in_any_format() {
         for precision in Precision::ALL {
             for bias in [0.1f32, -0.3, 1.7, 0.0, 6.0e-3] {
-                let [near, rest] = parted(bias, precision);
+                let [near, rest] = split(bias, precision);
                 assert_eq!(near + rest, bias, "{precision}");
                 // Each is rounded once more when it is copied to the GPU, which leaves the first as it is.
                 let bytes = elements(&[near], precision);

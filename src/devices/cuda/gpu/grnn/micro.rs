@@ -70,7 +70,7 @@ struct MicroBench<'h> {
 /// Runs each micro-benchmark `times` times after a warm-up, and returns medians. `schedulers` is the number of
 /// schedulers of a multiprocessor, which share a block's warps.
 pub fn measure(host: &GpuHost, schedulers: u32, times: usize) -> Result<MicroBenchmarks> {
-    let mut bench = MicroBench::new(host, times).map_err(Error::failed)?;
+    let mut bench = MicroBench::new(host, times).map_err(Error::failure)?;
     let kernels = LoadedKernels::load(host, [MICRO], &micro_options())?;
     let one_warp = Grid {
         blocks: 1,
@@ -171,7 +171,7 @@ impl MicroBench<'_> {
     fn run(&mut self, kernel: &Function, grid: Grid, constant: impl Argument) -> Result<f64> {
         let arguments = (constant, ROUNDS, self.numbers.address(), self.ending());
         self.median(
-            KernelCall::new(kernel, (grid.blocks, 1), arguments).of_threads(grid.threads),
+            KernelCall::new(kernel, (grid.blocks, 1), arguments).with_threads(grid.threads),
             grid,
         )
     }
@@ -185,7 +185,7 @@ impl MicroBench<'_> {
             self.ending(),
         );
         let call = KernelCall::new(kernel, (grid.blocks, 1), arguments)
-            .of_threads(grid.threads)
+            .with_threads(grid.threads)
             .cooperative(0);
         self.median(call, grid)
     }
@@ -197,7 +197,7 @@ impl MicroBench<'_> {
 
     /// The median of the cycles of some launches.
     fn median(&mut self, mut call: KernelCall, grid: Grid) -> Result<f64> {
-        Ok(median(self.times, || self.once(&mut call, grid)).map_err(Error::failed)? as f64)
+        Ok(median(self.times, || self.once(&mut call, grid)).map_err(Error::failure)? as f64)
     }
 
     /// The cycles of the slowest block.

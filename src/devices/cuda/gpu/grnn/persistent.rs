@@ -76,7 +76,7 @@ impl PersistentKernel {
         Ok(PersistentKernel {
             kernel,
             products: Handle::new(&host.gpu, &host.cublas, Precision::F32)
-                .map_err(Error::failed)?,
+                .map_err(Error::failure)?,
             room: None,
             layer: Arc::clone(layer),
             gpu: Arc::clone(&host.gpu),
@@ -96,8 +96,8 @@ impl PersistentKernel {
             return Ok(begin.clone());
         }
         self.take(lengths, begin, inputs)?;
-        self.queue().map_err(Error::failed)?;
-        self.final_states().map_err(Error::failed)
+        self.queue().map_err(Error::failure)?;
+        self.final_states().map_err(Error::failure)
     }
 
     /// The time of a run on the GPU, the inputs' product included: the median of `times` measurements after a warm-up.
@@ -112,7 +112,7 @@ impl PersistentKernel {
     ) -> Result<Duration> {
         self.take(lengths, begin, inputs)?;
         let gpu = Arc::clone(&self.gpu);
-        median(times, || gpu.time(BEHIND, || self.queue())).map_err(Error::failed)
+        median(times, || gpu.time(BEHIND, || self.queue())).map_err(Error::failure)
     }
 
     /// Checks the sequences, and copies them to the GPU.
@@ -148,7 +148,7 @@ impl PersistentKernel {
             )));
         }
         self.fill(steps as u32, lengths, begin, inputs)
-            .map_err(Error::failed)
+            .map_err(Error::failure)
     }
 
     /// Copies sequences to the GPU.
@@ -182,7 +182,7 @@ impl PersistentKernel {
         let numbers = self.layer.buffers(
             steps as usize,
             batch as usize,
-            self.kernel.configuration.beside(batch),
+            self.kernel.configuration.extra_numbers(batch),
         );
         let buffers = numbers
             .iter()

@@ -51,7 +51,7 @@ impl Tuned {
             "{name} {multiprocessors} {architecture} {version:?} {} {hidden} {batch}",
             cell.name()
         );
-        CacheKey::of(
+        CacheKey::from_texts(
             &[of.as_str()]
                 .into_iter()
                 .chain(headers().map(|(_, text)| text))

@@ -146,7 +146,7 @@ impl Tuner {
                 distance.is_nan() || distance > TOLERANCE
             };
             if let Some(at) = pairs.position(is_far) {
-                return Err(Error::failed(format!(
+                return Err(Error::failure(format!(
                     "{} with {:?} computes {} where the CPU computes {}, in number {at} of sequence {sequence} after {steps} steps",
                     kernel.kernel.configuration.sizes().rnn,
                     kernel.kernel.configuration.mapping(),

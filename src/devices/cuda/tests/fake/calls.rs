@@ -87,7 +87,7 @@ impl Device for Fake {
         self.push(stream, Operation::Signal)
     }
 
-    fn signalled(&self, stream: DeviceStream) -> u64 {
+    fn signal_count(&self, stream: DeviceStream) -> u64 {
         let mut engine = self.engine.borrow_mut();
         for _ in 0..engine.rng.random_range(0..4) {
             self.run_one(&mut engine);
@@ -145,7 +145,7 @@ impl Device for Fake {
         self.push(stream, Operation::CopyToHost(slot, place))
     }
 
-    fn fetched(&self, place: HostPlace) -> &[f32] {
+    fn fetched_state(&self, place: HostPlace) -> &[f32] {
         self.fetched[place.number as usize]
             .get()
             .expect("a state is read when it has been fetched")

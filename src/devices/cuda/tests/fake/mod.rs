@@ -605,7 +605,7 @@ fn operated(
         &mut Scratch::default(),
     );
     (0..live.len())
-        .map(|place| into.of(place).to_vec())
+        .map(|place| into.values(place).to_vec())
         .collect()
 }
 
