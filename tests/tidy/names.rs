@@ -101,7 +101,7 @@ fn a_function_is_a_verb_or_a_noun() {
         if is_test(&file.path) {
             continue;
         }
-        let lines = code(&file.text).into_iter();
+        let lines = code(&file.text);
         // A test is named by what it shows.
         for (number, line) in lines.take_while(|(_, line)| !line.starts_with("mod tests")) {
             if let Some(name) = declared_function(line)
