@@ -3,14 +3,18 @@
 // One launch runs all steps of a batch. The grid has a row of blocks for every TILE_HEIGHT sequences of the batch; the blocks
 // of a row share the elements of the state, TILE_WIDTH each. A block computes all gates of its elements, and keeps their
 // weights in registers from the first step to the last. Blocks of different rows are independent; those of one row wait for
-// each other in every step, so all of them must be resident at the same time: the launch is cooperative.
+// each other in every step. EXCHANGE says how their states reach each other:
+//
+//   IN_MEMORY   through memory, which is the L2 cache for them. All blocks must be resident: the launch is cooperative.
+//   IN_BLOCK    not at all: a row is one block, whose states stay in its shared memory.
+//   IN_CLUSTER  a row is a cluster, whose blocks write into each other's shared memory. For compute capability 9.0 and later.
 //
 // A block has GROUPS groups of GROUP_SIZE threads. The outputs of a tile are numbered with the gate as fastest index, and each
 // group computes an equal number of them, consecutively, for all sequences of the tile. The threads of a group share the
 // numbers of a dot product in packs.
 //
-// HIDDEN, TILE_WIDTH, TILE_HEIGHT, GROUPS and GROUP_SIZE are options of the compilation; HIDDEN is the state's width. Numbers
-// are float32. Matrices have a row for each output, gate by gate, as the network's tensors have them.
+// HIDDEN, TILE_WIDTH, TILE_HEIGHT, GROUPS, GROUP_SIZE and EXCHANGE are options of the compilation; HIDDEN is the state's width.
+// Numbers are float32. Matrices have a row for each output, gate by gate, as the network's tensors have them.
 
 #ifndef BATCHLAB_GRNN
 #define BATCHLAB_GRNN
@@ -25,47 +29,33 @@
 #error "define HIDDEN and the mapping: TILE_WIDTH, TILE_HEIGHT, GROUPS, GROUP_SIZE"
 #endif
 
+#define IN_MEMORY 0
+#define IN_BLOCK 1
+#define IN_CLUSTER 2
+#if !defined(EXCHANGE) || EXCHANGE > IN_CLUSTER
+#error "define EXCHANGE: 0 in memory, 1 in a block, 2 in a cluster"
+#endif
+
 constexpr u32 THREADS = GROUPS * GROUP_SIZE;
 // The blocks that share the elements of a state.
 constexpr u32 COLUMNS = (HIDDEN + TILE_WIDTH - 1) / TILE_WIDTH;
 // The distance of two rows of a tile of states: whole packs for every group size, with zeros after a state.
 constexpr u32 STRIDE = (HIDDEN + WARP - 1) / WARP * WARP;
+constexpr u32 TILE = TILE_HEIGHT * STRIDE;
+// The tiles of states in a block. Blocks of a cluster write into one while others read the other.
+constexpr u32 TILES = EXCHANGE == IN_CLUSTER ? 2 : 1;
+// Whether the inputs of a step are fetched while the step before is computed. In memory they are fetched while blocks wait.
+constexpr bool EARLY = EXCHANGE != IN_MEMORY;
 // The numbers of a state that are read at a time.
 constexpr u32 WIDE = HIDDEN % 4 == 0 ? 4 : HIDDEN % 2 == 0 ? 2 : 1;
 
 static_assert(GROUP_SIZE <= WARP && (GROUP_SIZE & (GROUP_SIZE - 1)) == 0, "a group is in one warp");
 static_assert(THREADS <= 1024, "a block has no more threads");
 static_assert(TILE_WIDTH * TILE_HEIGHT <= THREADS, "an element of the tile has a thread of its own");
+static_assert(EXCHANGE != IN_BLOCK || COLUMNS == 1, "a row is one block");
 
 // A block occupies a multiprocessor. The registers of a thread are an option of the compilation.
 #define PERSISTENT extern "C" __global__ void
-
-// ---- Synchronisation ----
-
-// All blocks of a row of the grid. Their count only grows during a launch, so that one step's is never mistaken for another's.
-struct GridRow {
-  u32 *arrived;
-
-  __device__ __forceinline__ explicit GridRow(u32 *counts) : arrived(counts + blockIdx.y) {}
-
-  // Tells the others that all threads of this block have written their values.
-  __device__ __forceinline__ void signal() const {
-    __syncthreads();
-    if (threadIdx.x == 0) announce(arrived);
-  }
-
-  // Waits until all others have signalled this often. `load_fresh` then reads what they wrote before.
-  __device__ __forceinline__ void wait(u32 signals) const {
-    if (threadIdx.x == 0) await(arrived, signals * COLUMNS);
-    __syncthreads();
-  }
-
-  // The end of the kernel, after this number of signals. No block waits any more; the last one resets the count for the next
-  // launch.
-  __device__ __forceinline__ void leave(u32 signals) const {
-    if (threadIdx.x == 0 && count_up(arrived) == (signals + 1) * COLUMNS - 1) *arrived = 0;
-  }
-};
 
 // ---- The sequences of a tile ----
 
@@ -86,7 +76,7 @@ __device__ __forceinline__ void clear(float *numbers, u32 count) {
   for (u32 at = threadIdx.x; at < count; at += THREADS) numbers[at] = 0;
 }
 
-// Copies states of other blocks into shared memory: all of a tile's sequences, row by row.
+// Copies states into shared memory: all of a tile's sequences, row by row.
 __device__ __forceinline__ void take_states(float *tile, const float *states, u32 rows) {
   constexpr u32 PACKS = HIDDEN / WIDE;
   constexpr u32 TURNS = (TILE_HEIGHT * PACKS + THREADS - 1) / THREADS;
@@ -114,13 +104,15 @@ __device__ __forceinline__ void take_states(float *tile, const float *states, u3
 struct Own {
   // Whether there is such an element: the last tiles may be cut short.
   bool exists;
+  // Its sequence, in the tile and in the batch.
+  u32 row;
   u32 sequence;
   u32 unit;
   // Its offset in a matrix with a state for each sequence.
   u32 at;
 
   __device__ __forceinline__ explicit Own(const Rows &rows) {
-    const u32 row = threadIdx.x / TILE_WIDTH;
+    row = threadIdx.x / TILE_WIDTH;
     sequence = rows.first + row;
     unit = blockIdx.x * TILE_WIDTH + threadIdx.x % TILE_WIDTH;
     exists = row < rows.count && unit < HIDDEN;
@@ -137,6 +129,100 @@ struct Own {
 // The offset of a step's states, [steps, batch, HIDDEN]. All numbers of a launch can be counted in 32 bits, which saves
 // registers.
 __device__ __forceinline__ u32 of_step(u32 step, u32 batch) { return step * batch * HIDDEN; }
+
+// ---- The blocks of a row ----
+
+// How the blocks of a row of the grid pass on their elements of the states. Exchanges are numbered from 0, that of the initial
+// states; `tile` has the states of an exchange.
+#if EXCHANGE == IN_MEMORY
+
+// Blocks write states to memory, count those that have, and copy the states of all. The count only grows during a launch, so
+// that one step's is never mistaken for another's.
+struct GridRow {
+  float *tiles;
+  u32 *arrived;
+
+  __device__ __forceinline__ GridRow(float *tiles, u32 *counts) : tiles(tiles), arrived(counts + blockIdx.y) {}
+
+  __device__ __forceinline__ float *tile(u32) const { return tiles; }
+  __device__ __forceinline__ void begin(const float *, const Rows &) const { __syncthreads(); }
+  __device__ __forceinline__ void give(u32, const Own &, float) const {}
+
+  // Tells the others that all threads of this block have written their values.
+  __device__ __forceinline__ void signal() const {
+    __syncthreads();
+    if (threadIdx.x == 0) announce(arrived);
+  }
+
+  // Waits until all others have signalled this often. `load_fresh` then reads what they wrote before.
+  __device__ __forceinline__ void wait(u32 signals) const {
+    if (threadIdx.x == 0) await(arrived, signals * COLUMNS);
+    __syncthreads();
+  }
+
+  // Copies what all have written.
+  __device__ __forceinline__ void take(const float *states, const Rows &rows) const {
+    take_states(tiles, states, rows.count);
+    __syncthreads();
+  }
+
+  // The end of the kernel, after this number of signals. No block waits any more; the last one resets the count for the next
+  // launch.
+  __device__ __forceinline__ void leave(u32 signals) const {
+    if (threadIdx.x == 0 && count_up(arrived) == (signals + 1) * COLUMNS - 1) *arrived = 0;
+  }
+};
+
+#else
+
+// Blocks write states where those that need them have theirs.
+struct GridRow {
+  float *tiles;
+
+  __device__ __forceinline__ GridRow(float *tiles, u32 *) : tiles(tiles) {}
+
+  __device__ __forceinline__ float *tile(u32 exchange) const { return tiles + exchange % TILES * TILE; }
+
+  // Takes the initial states.
+  __device__ __forceinline__ void begin(const float *states, const Rows &rows) const {
+    __syncthreads();
+    take_states(tiles, states, rows.count);
+    signal();
+    wait(0);
+  }
+
+  // Passes on the state of an element. In a block, all must have read the states of the exchange before.
+  __device__ __forceinline__ void give(u32 exchange, const Own &own, float state) const {
+    float *place = tile(exchange) + own.row * STRIDE + own.unit;
+#if EXCHANGE == IN_CLUSTER
+#pragma unroll
+    for (u32 block = 0; block < COLUMNS; block++) *cluster_shared(place, block) = state;
+#else
+    *place = state;
+#endif
+  }
+
+  __device__ __forceinline__ void signal() const {
+#if EXCHANGE == IN_CLUSTER
+    arrive_cluster();
+#endif
+  }
+
+  // Waits until all others have signalled as often.
+  __device__ __forceinline__ void wait(u32) const {
+#if EXCHANGE == IN_CLUSTER
+    wait_cluster();
+#else
+    __syncthreads();
+#endif
+  }
+
+  __device__ __forceinline__ void take(const float *, const Rows &) const {}
+  // The end of the kernel. Nothing is given after the last wait, so that no block writes into one that has ended.
+  __device__ __forceinline__ void leave(u32) const {}
+};
+
+#endif
 
 // ---- Dot products ----
 

@@ -44,55 +44,65 @@ constexpr bool PAIRS = !HALVES && GROUP_SIZE < WARP;
 constexpr u32 CANDIDATES = PAIRS ? OUTPUTS : (OUTPUTS + 1) / 2;
 constexpr u32 LANES = PAIRS ? 2 * GROUP_SIZE : GROUP_SIZE;
 
-// `exchanged` holds the gated states, [batch, HIDDEN].
+// `exchanged` holds the gated states, [batch, HIDDEN], if blocks exchange them in memory.
 PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths, const float *__restrict__ inputs,
                           const float *__restrict__ weights, float *hidden, float *exchanged, u32 *arrived) {
   LAUNCH_SHARED(float, tile);
   // [TILE_HEIGHT, TILE_WIDTH, TOGETHER], or without the last dimension.
-  float *products = tile + TILE_HEIGHT * STRIDE;
+  float *products = tile + TILES * TILE;
   // [TILE_HEIGHT, TILE_WIDTH, 4]: the input's part of r, z and n, and h.
   float *waiting = products + TILE_HEIGHT * TILE_WIDTH * TOGETHER + threadIdx.x * 4;
   // [TILE_HEIGHT, TILE_WIDTH]
   u32 *ends = reinterpret_cast<u32 *>(products + TILE_HEIGHT * TILE_WIDTH * (TOGETHER + 4));
   const Rows rows(batch);
   const Own own(rows);
-  GridRow others(arrived);
+  const GridRow others(tile, arrived);
 
   Products<OUTPUTS, GROUP_SIZE> gates;
   gates.keep<TOGETHER>(weights, RESET);
   Products<CANDIDATES, LANES> candidates;
   candidates.keep<1>(weights, CANDIDATE);
-  const auto prepare = [&](u32 step) {
-    if (!own.exists) return;
+  // The gates' parts of the inputs, and one more number, since packs are powers of two.
+  const auto fetch = [&](u32 step) {
+    Pack<float, 4> fetched = {};
+    if (!own.exists) return fetched;
 #pragma unroll
     for (u32 gate = 0; gate < GATES; gate++) {
-      waiting[gate] = inputs[own.of_input<GATES>(of_step(step, batch), gate)];
+      fetched.at[gate] = inputs[own.of_input<GATES>(of_step(step, batch), gate)];
     }
+    return fetched;
   };
-  clear(tile, TILE_HEIGHT * STRIDE);
+  const auto prepare = [&](const Pack<float, 4> &fetched) {
+    if (!own.exists) return;
+#pragma unroll
+    for (u32 gate = 0; gate < GATES; gate++) waiting[gate] = fetched.at[gate];
+  };
+  clear(tile, TILES * TILE);
   if (own.exists) {
     ends[threadIdx.x] = lengths[own.sequence];
     waiting[GATES] = hidden[own.at];
   }
-  prepare(0);
-  __syncthreads();
+  prepare(fetch(0));
+  others.begin(hidden + rows.begin(), rows);
 
   for (u32 step = 0;; step++) {
-    take_states(tile, hidden + of_step(step, batch) + rows.begin(), rows.count);
-    __syncthreads();
-    gates.multiply(tile, {0}, products, TILE_WIDTH * TOGETHER);
+    others.take(hidden + of_step(step, batch) + rows.begin(), rows);
+    gates.multiply(others.tile(2 * step), {0}, products, TILE_WIDTH * TOGETHER);
     __syncthreads();
     if (own.exists) {
       const Pack<float, TOGETHER> product = load<TOGETHER>(products + threadIdx.x * TOGETHER);
-      exchanged[own.at] = sigmoid(product.at[0] + waiting[RESET]) * waiting[GATES];
+      const float gated = sigmoid(product.at[0] + waiting[RESET]) * waiting[GATES];
+      if constexpr (EXCHANGE == IN_MEMORY) exchanged[own.at] = gated;
+      others.give(2 * step + 1, own, gated);
       waiting[UPDATE] = sigmoid(product.at[1] + waiting[UPDATE]);
     }
     others.signal();
     others.wait(2 * step + 1);
 
-    take_states(tile, exchanged + rows.begin(), rows.count);
-    __syncthreads();
-    candidates.multiply(tile, {0}, products, TILE_WIDTH);
+    others.take(exchanged + rows.begin(), rows);
+    Pack<float, 4> next;
+    if constexpr (EARLY) next = fetch(step + 1 < steps ? step + 1 : step);
+    candidates.multiply(others.tile(2 * step + 1), {0}, products, TILE_WIDTH);
     __syncthreads();
     if (own.exists) {
       if (step < ends[threadIdx.x]) {
@@ -101,14 +111,20 @@ PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths,
       hidden[of_step(step + 1, batch) + own.at] = waiting[GATES];
     }
     if (step + 1 == steps) break;
+    if (own.exists) others.give(2 * step + 2, own, waiting[GATES]);
     others.signal();
-    prepare(step + 1);
+    if constexpr (!EARLY) next = fetch(step + 1);
+    prepare(next);
     others.wait(2 * step + 2);
   }
   others.leave(2 * steps - 1);
 }
 
 #else
+
+#if EXCHANGE != IN_MEMORY
+#error "one synchronisation saves nothing where synchronisations are quick: define two"
+#endif
 
 // The elements for whose reset gates a thread computes sums: every THREADS-th.
 constexpr u32 RESETS = (HIDDEN + THREADS - 1) / THREADS;
@@ -214,7 +230,7 @@ PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths,
   float *of_tile = products + TILE_HEIGHT * TILE_WIDTH * (TOGETHER + 3);
   const Rows rows(batch);
   const Own own(rows);
-  GridRow others(arrived);
+  const GridRow others(tile, arrived);
 
   Products<OUTPUTS, GROUP_SIZE> kept;
   kept.keep<TOGETHER>(weights, UPDATE);

@@ -1,4 +1,4 @@
-// A persistent LSTM: all steps of a batch in one launch, and one wait for each other in every step.
+// A persistent LSTM: all steps of a batch in one launch, and one exchange of states in every step.
 
 #include "grnn.cuh"
 
@@ -14,7 +14,7 @@ PERSISTENT persistent_lstm(u32 steps, u32 batch, const u32 *__restrict__ lengths
                            const float *__restrict__ weights, float *hidden, float *cells, u32 *arrived) {
   LAUNCH_SHARED(float, tile);
   // [TILE_HEIGHT, TILE_WIDTH, GATES], both of them.
-  float *products = tile + TILE_HEIGHT * STRIDE;
+  float *products = tile + TILES * TILE;
   float *of_input = products + TILE_HEIGHT * TILE_WIDTH * GATES;
   // [TILE_HEIGHT, TILE_WIDTH], all of them.
   float *c = of_input + TILE_HEIGHT * TILE_WIDTH * GATES;
@@ -22,32 +22,36 @@ PERSISTENT persistent_lstm(u32 steps, u32 batch, const u32 *__restrict__ lengths
   u32 *ends = reinterpret_cast<u32 *>(h + TILE_HEIGHT * TILE_WIDTH);
   const Rows rows(batch);
   const Own own(rows);
-  GridRow others(arrived);
+  const GridRow others(tile, arrived);
 
   Products<OUTPUTS, GROUP_SIZE> kept;
   kept.keep<GATES>(weights, 0);
-  const auto prepare = [&](u32 step) {
-    if (!own.exists) return;
-    Pack<float, GATES> next;
+  const auto fetch = [&](u32 step) {
+    Pack<float, GATES> fetched = {};
+    if (!own.exists) return fetched;
 #pragma unroll
     for (u32 gate = 0; gate < GATES; gate++) {
-      next.at[gate] = inputs[own.of_input<GATES>(of_step(step, batch), gate)];
+      fetched.at[gate] = inputs[own.of_input<GATES>(of_step(step, batch), gate)];
     }
-    store<GATES>(of_input + threadIdx.x * GATES, next);
+    return fetched;
   };
-  clear(tile, TILE_HEIGHT * STRIDE);
+  const auto prepare = [&](const Pack<float, GATES> &fetched) {
+    if (own.exists) store<GATES>(of_input + threadIdx.x * GATES, fetched);
+  };
+  clear(tile, TILES * TILE);
   if (own.exists) {
     c[threadIdx.x] = cells[own.at];
     h[threadIdx.x] = hidden[own.at];
     ends[threadIdx.x] = lengths[own.sequence];
   }
-  prepare(0);
-  __syncthreads();
+  prepare(fetch(0));
+  others.begin(hidden + rows.begin(), rows);
 
   for (u32 step = 0;; step++) {
-    take_states(tile, hidden + of_step(step, batch) + rows.begin(), rows.count);
-    __syncthreads();
-    kept.multiply(tile, {0}, products, TILE_WIDTH * GATES);
+    others.take(hidden + of_step(step, batch) + rows.begin(), rows);
+    Pack<float, GATES> next;
+    if constexpr (EARLY) next = fetch(step + 1 < steps ? step + 1 : step);
+    kept.multiply(others.tile(step), {0}, products, TILE_WIDTH * GATES);
     __syncthreads();
     if (own.exists) {
       if (step < ends[threadIdx.x]) {
@@ -61,8 +65,10 @@ PERSISTENT persistent_lstm(u32 steps, u32 batch, const u32 *__restrict__ lengths
       hidden[of_step(step + 1, batch) + own.at] = h[threadIdx.x];
     }
     if (step + 1 == steps) break;
+    if (own.exists) others.give(step + 1, own, h[threadIdx.x]);
     others.signal();
-    prepare(step + 1);
+    if constexpr (!EARLY) next = fetch(step + 1);
+    prepare(next);
     others.wait(step + 1);
   }
   if (own.exists) cells[own.at] = c[threadIdx.x];

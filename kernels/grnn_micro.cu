@@ -180,3 +180,35 @@ MICRO micro_barrier(u32 rounds, u32 *arrived, float *exchanged, float *results, 
   results[thread_of_all()] = number;
 }
 EXPORT_KERNEL(micro_barrier)
+
+// ---- The barrier of a cluster ----
+
+// In each round, the first warp of every block passes its numbers to all blocks of the cluster, and each block reads those of the
+// next, plus 1: a synchronisation as in a step, with the transfer of the values. The grid is one cluster. There is room for two
+// rounds' numbers, since no block is two rounds ahead. Without clusters it does nothing, and is not launched.
+MICRO micro_cluster(u32 rounds, float *results, u64 *cycles) {
+#if CLUSTERS
+  constexpr u32 MOST = 8;
+  SHARED(float, given, 2 * MOST * WARP);
+  const u32 rank = cluster_rank(), next = (rank + 1) % gridDim.x;
+  float number = rank;
+  arrive_cluster();
+  wait_cluster();
+  const Clock clock;
+#pragma unroll 1
+  for (u32 round = 0; round < rounds; round++) {
+    float *of_round = given + round % 2 * MOST * WARP;
+    if (threadIdx.x < WARP) {
+      for (u32 block = 0; block < gridDim.x; block++) {
+        cluster_shared(of_round, block)[rank * WARP + threadIdx.x] = number;
+      }
+    }
+    arrive_cluster();
+    wait_cluster();
+    number = of_round[next * WARP + threadIdx.x % WARP] + 1;
+  }
+  clock.stop(cycles);
+  results[thread_of_all()] = number;
+#endif
+}
+EXPORT_KERNEL(micro_cluster)

@@ -239,7 +239,12 @@ __device__ __forceinline__ u64 cycles_now() {
 // ---- Clusters ----
 
 // The blocks of a cluster run at the same time, and each can use the shared memory of the others: from their first barrier on,
-// since others may not have begun before it, and until they end. For compute capability 9.0 and later.
+// since others may not have begun before it, and until they end. For compute capability 9.0 and later: CLUSTERS.
+#if defined(HOST_CUDA) || __CUDA_ARCH__ >= 900
+#define CLUSTERS 1
+#else
+#define CLUSTERS 0
+#endif
 
 // The number of a block in its cluster.
 __device__ __forceinline__ u32 cluster_rank() {

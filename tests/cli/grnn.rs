@@ -415,12 +415,14 @@ fn a_device_is_measured_and_ranks() {
         text.starts_with("# Host CUDA, as batchlab grnn fit has measured it, at 1000 MHz"),
         "{text}"
     );
+    assert!(!text.contains("cluster_synchronisation"), "{text}");
     for line in [
         "name = \"Mine\"",
         "multiprocessors = 4",
         "schedulers = 4",
         "registers = 65536",
         "threads = 1024",
+        "states_on_chip = true",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}: {text}");
     }
@@ -440,6 +442,13 @@ fn a_device_is_measured_and_ranks() {
     assert!(
         ranked.starts_with("gru, hidden 12, batch 3, on Mine: "),
         "{ranked}"
+    );
+    let host = host.with("CAPABILITY", "90");
+    host.run(&FIT).ok();
+    let text = host.desk.read("mine.toml");
+    assert!(
+        text.contains("\ncluster_synchronisation = ") && text.contains(", of a cluster "),
+        "{text}"
     );
 }
 
@@ -489,7 +498,7 @@ fn what_was_measured_is_gathered_in_a_file_that_figures_read() {
             &*first[0]["way"],
             &*first[0]["constants"]
         ),
-        ("Host CUDA", "grnn", "Titan V")
+        ("Host CUDA", "grnn", "Titan V (states on chip)")
     );
     assert!(
         first.len() > 2

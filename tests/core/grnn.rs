@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::grnn_naive::{Configuration, naive, naive_layer};
 use crate::lab::policy;
 use batchlab::cost::grnn::{
-    DataSheet, KernelLaunches, Mapping, PersistentTimes, RankedMapping, RecurrentCell, Rnn,
+    Cost, DataSheet, KernelLaunches, Mapping, PersistentTimes, RankedMapping, RecurrentCell, Rnn,
     RnnSizes, Space, csv, rank,
 };
 use batchlab::cost::persistent::PersistentKernels as Times;
@@ -74,6 +74,79 @@ fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
+}
+
+/// Kernels that keep states on chip pay for each wait and nothing for L2 where a row is one block or one cluster.
+#[test]
+fn states_on_chip_change_what_waits_cost_and_nothing_else() {
+    let paper = titan_v();
+    let mut own = paper.clone();
+    own.constants.states_on_chip = true;
+    own.constants.cluster_synchronisation = Some(70);
+    let second = f64::from(paper.constants.second_synchronisation);
+    let mut ways = [0; 3];
+    for rnn in [Rnn::Lstm, Rnn::GruSingle, Rnn::GruDouble] {
+        for hidden in [24, 64, 128, 256] {
+            let sizes = RnnSizes {
+                rnn,
+                hidden,
+                batch: 4,
+            };
+            let waits = f64::from(rnn.synchronisations());
+            Space::default().each_valid(&sizes, &paper, |mapping| {
+                let before = Cost::estimate(&mapping, &sizes, &paper);
+                let after = Cost::estimate(&mapping, &sizes, &own);
+                let (way, memory, wait) = match mapping.columns(&sizes) {
+                    _ if rnn == Rnn::GruSingle => (0, before.memory, second),
+                    1 => (1, 0.0, 0.0),
+                    2..=8 => (2, 0.0, 70.0),
+                    _ => (0, before.memory, second),
+                };
+                ways[way] += 1;
+                let expected = Cost {
+                    memory,
+                    synchronisation: waits * wait,
+                    ..before
+                };
+                assert_eq!(after, expected, "{rnn} of {hidden}, {mapping}");
+            });
+        }
+    }
+    assert!(ways.iter().all(|count| *count > 0), "{ways:?}");
+}
+
+/// On a GPU whose kernels keep states on chip, a row of an LSTM of 64 is one block, one of 256 a cluster if there are any.
+#[test]
+fn the_ranking_keeps_states_on_chip_where_it_can() {
+    for (device, hidden, columns) in [
+        ("h100", 64, 1..=1),
+        ("a100", 64, 1..=1),
+        ("h100", 256, 5..=8),
+        ("titan-v", 64, 2..=64),
+    ] {
+        let device = DataSheet::open(device).unwrap();
+        for batch in [1, 10, 20] {
+            let ranked = rank(
+                RecurrentCell::Lstm,
+                hidden,
+                batch,
+                &device,
+                &Space::default(),
+            );
+            let first = ranked[0];
+            let sizes = RnnSizes {
+                rnn: first.rnn,
+                hidden,
+                batch,
+            };
+            assert!(
+                columns.contains(&first.mapping.columns(&sizes)),
+                "{}, {hidden} by {batch}: {}",
+                device.name,
+                first.mapping
+            );
+        }
+    }
 }
 
 /// All available reference lists: the variable names a folder with `grnn/ranked/CELL_hHIDDEN_bBATCH_RULE.csv`.

@@ -123,10 +123,15 @@ impl Both {
 
 #[test]
 fn sequences_have_the_results_of_runs_by_themselves() {
-    for seed in ["0", "7"] {
+    // Capability 9.0 has clusters.
+    for settings in [
+        &[("SEED", "0")][..],
+        &[("SEED", "7")],
+        &[("SEED", "7"), ("CAPABILITY", "90")],
+    ] {
         if inside(
             "persistent::sequences_have_the_results_of_runs_by_themselves",
-            &[("SEED", seed)],
+            settings,
         ) {
             for (cell, rnn) in [
                 (RecurrentCell::Lstm, Rnn::Lstm),
@@ -134,14 +139,17 @@ fn sequences_have_the_results_of_runs_by_themselves() {
                 (RecurrentCell::Gru, Rnn::GruSingle),
             ] {
                 let both = Both::new(cell, 18);
-                let mut kernel = both.kernel(rnn, 3, [5, 2, 10, 8]);
-                for lengths in [&[4, 7, 2][..], &[1], &[3, 3]] {
-                    let steps = *lengths.iter().max().unwrap();
-                    let inputs = both.inputs(lengths.len(), 0, steps);
-                    let left = kernel
-                        .run(lengths, &both.zeros(rnn, lengths.len()), &inputs)
-                        .expect("a run");
-                    both.compare(lengths, &left);
+                // Rows of four blocks, and of one.
+                for mapping in [[5, 2, 10, 8], [18, 2, 36, 8]] {
+                    let mut kernel = both.kernel(rnn, 3, mapping);
+                    for lengths in [&[4, 7, 2][..], &[1], &[3, 3]] {
+                        let steps = *lengths.iter().max().unwrap();
+                        let inputs = both.inputs(lengths.len(), 0, steps);
+                        let left = kernel
+                            .run(lengths, &both.zeros(rnn, lengths.len()), &inputs)
+                            .expect("a run");
+                        both.compare(lengths, &left);
+                    }
                 }
             }
         }
@@ -176,10 +184,13 @@ fn sequences_go_on_in_chunks() {
 
 #[test]
 fn micro_benchmarks_have_a_time_for_every_point() {
-    if inside(
-        "persistent::micro_benchmarks_have_a_time_for_every_point",
-        &[],
-    ) {
+    for settings in [&[][..], &[("CAPABILITY", "90")]] {
+        if !inside(
+            "persistent::micro_benchmarks_have_a_time_for_every_point",
+            settings,
+        ) {
+            continue;
+        }
         let host = GpuHost::open().expect("a GPU");
         let measured = measure(&host, 4, 1).expect("all kernels run");
         let points = measured.products.iter().map(|point| point.cycles);

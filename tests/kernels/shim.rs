@@ -210,6 +210,7 @@ fn mistakes_of_clusters_are_found() {
         ("waits_without_arriving", "waits at a cluster's wait"),
         ("arrives_twice", "without a wait after the first time"),
         ("no_such_block", "asks for block 2 of a cluster of 2"),
+        ("used_before_it_begins", "which may not have begun"),
         ("one_thread_of_a_cluster", "ended"),
     ] {
         for seed in 0..10 {

@@ -130,9 +130,12 @@ pub fn run(args: &Args) -> Result<()> {
 fn open_device(args: &Args, host: &GpuHost) -> Result<DataSheet> {
     let by_name = Roofline::find_for_gpu(host.name()).map(|(file, _)| file);
     let name = args.device.as_deref().or(by_name).unwrap_or("titan-v");
+    let device = DataSheet::open(name)?;
     Ok(DataSheet {
         multiprocessors: host.multiprocessors(),
-        ..DataSheet::open(name)?
+        constants: host.constants(&device.constants),
+        // Ranks are others than by the published formula, and files of measurements keep the two apart.
+        name: format!("{} (states on chip)", device.name),
     })
 }
 

@@ -137,6 +137,12 @@ extern "C" __global__ void no_such_block() {
 }
 EXPORT_KERNEL(no_such_block)
 
+extern "C" __global__ void used_before_it_begins() {
+  HOST_SHARED(u32, number, 1);
+  *host_cluster_shared(number, 1 - host_cuda::cluster_rank()) = 0;
+}
+EXPORT_KERNEL(used_before_it_begins)
+
 // The first block ends; a later one uses its memory.
 extern "C" __global__ void used_after_its_end(u32 *ended) {
   HOST_SHARED(u32, number, 1);

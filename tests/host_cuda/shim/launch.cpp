@@ -68,6 +68,8 @@ struct Cluster {
   // In the order of their ranks.
   std::vector<Block *> blocks;
   size_t threads = 0, arrived = 0, ended = 0;
+  // Whether all its threads have met at a barrier, so that all blocks have begun.
+  bool met = false;
 };
 
 struct Block {
@@ -448,6 +450,7 @@ void Grid::arrive_cluster(Site site) {
 void Grid::open_barrier(Cluster &cluster) {
   if (cluster.arrived == 0 || cluster.arrived + cluster.ended < cluster.threads) return;
   cluster.arrived = 0;
+  cluster.met = true;
   for (Block *block : cluster.blocks) {
     for (Thread &thread : block->threads) {
       if (thread.state == Thread::State::ended) continue;
@@ -481,6 +484,10 @@ void *Grid::cluster_shared(void *own, unsigned rank, Site site) {
   if (other.ended == other.threads.size()) {
     fail("DIVERGENCE: " + text(thread) + " asks for the memory of block " + text(other.place) + ", which has ended, at " +
          text(site));
+  }
+  if (!block.cluster->met && &other != &block) {
+    fail("DIVERGENCE: " + text(thread) + " asks for the memory of block " + text(other.place) +
+         ", which may not have begun: the cluster has not met before " + text(site));
   }
   char *const address = static_cast<char *>(own);
   const ptrdiff_t at = address - block.shared.get();

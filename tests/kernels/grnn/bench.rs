@@ -1,6 +1,6 @@
 //! A persistent kernel with its memory, and a network on the CPU beside it.
 
-use batchlab::cost::grnn::{Mapping, Rnn, RnnSizes};
+use batchlab::cost::grnn::{Exchange, Mapping, Rnn, RnnSizes};
 use batchlab::cuda::gpu::grnn::{Configuration, headers};
 use batchlab::network::weights::Weights;
 use batchlab::network::{Network, Spec};
@@ -34,32 +34,35 @@ pub struct States {
     pub c: Vec<f32>,
 }
 
-pub fn mapping([tile_width, tile_height, groups, group_size]: [u32; 4]) -> Mapping {
-    Mapping {
+/// A kernel for any GPU.
+pub fn configuration(
+    rnn: Rnn,
+    hidden: u32,
+    batch: u32,
+    [tile_width, tile_height, groups, group_size]: [u32; 4],
+) -> Configuration {
+    let mapping = Mapping {
         tile_width,
         tile_height,
         groups,
         group_size,
-    }
+    };
+    Configuration::new(RnnSizes { rnn, hidden, batch }, mapping).expect("a mapping")
 }
 
 impl Bench {
     /// The kernel as it is. None where kernels can't run.
-    pub fn new(rnn: Rnn, hidden: u32, batch: u32, of: [u32; 4]) -> Option<Bench> {
-        Bench::changed(rnn, hidden, batch, of, "", &[])
+    pub fn new(configuration: Configuration) -> Option<Bench> {
+        Bench::changed(configuration, "", &[])
     }
 
     /// The kernel with changes of its sources, each of which must be there; `fault` names them.
     pub fn changed(
-        rnn: Rnn,
-        hidden: u32,
-        batch: u32,
-        of: [u32; 4],
+        configuration: Configuration,
         fault: &str,
         changes: &[Change<'_>],
     ) -> Option<Bench> {
-        let configuration =
-            Configuration::new(RnnSizes { rnn, hidden, batch }, mapping(of)).expect("a mapping");
+        let RnnSizes { rnn, hidden, batch } = configuration.sizes();
         let mut sources: Vec<(&str, String)> = headers()
             .into_iter()
             .chain([configuration.source()])
@@ -77,8 +80,18 @@ impl Bench {
             .iter()
             .map(|(name, text)| (*name, text.as_str()))
             .collect();
-        let [w, h, g, s] = of;
-        let name = format!("{rnn}-{hidden}-{w}-{h}-{g}-{s}{fault}");
+        let Mapping {
+            tile_width: w,
+            tile_height: h,
+            groups: g,
+            group_size: s,
+        } = configuration.mapping();
+        let way = match configuration.exchange() {
+            Exchange::Memory => "",
+            Exchange::Block => "-block",
+            Exchange::Cluster => "-cluster",
+        };
+        let name = format!("{rnn}-{hidden}-{w}-{h}-{g}-{s}{way}{fault}");
         let kernels = Kernels::variant(&name, &texts, &configuration.constants())?;
         let model = if rnn == Rnn::Lstm {
             Model::Lstm
@@ -192,8 +205,11 @@ impl Bench {
             threads: mapping.threads(),
             shared: self.configuration.shared_bytes() as usize,
             seed,
-            together: true,
-            cluster: 1,
+            together: self.configuration.exchange() == Exchange::Memory,
+            cluster: match self.configuration.exchange() {
+                Exchange::Cluster => mapping.columns(&sizes),
+                Exchange::Memory | Exchange::Block => 1,
+            },
         };
         // SAFETY: both kernels take these arguments; all memory is as large as the sizes say, and outlives the launch.
         unsafe {

@@ -19,12 +19,20 @@ const BATCHES: [u32; 3] = [1, 10, 20];
 /// The number of mappings for each size.
 const TOP: usize = 5;
 
+/// The widths whose states stay on chip, and the number of mappings for each size.
+const ON_CHIP: [u32; 3] = [64, 128, 256];
+const TOP_ON_CHIP: usize = 2;
+
 /// The best mappings of a cell and a size. A batch that fits no GPU at once runs as smaller ones, and its mappings are theirs.
-fn best(cell: RecurrentCell, hidden: u32, batch: u32) -> Vec<Configuration> {
-    let (device, space) = (
-        DataSheet::open("titan-v").expect("a named device"),
-        Space::default(),
-    );
+fn best(
+    device: &str,
+    top: usize,
+    cell: RecurrentCell,
+    hidden: u32,
+    batch: u32,
+) -> Vec<Configuration> {
+    let device = DataSheet::open(device).expect("a named device");
+    let space = Space::default();
     let launches = KernelLaunches::new(cell, hidden, &device, &space);
     let sizes: Vec<u32> = launches.kernels(batch).map(|(batch, _)| *batch).collect();
     let batch = if sizes.is_empty() { batch } else { sizes[0] };
@@ -39,7 +47,7 @@ fn best(cell: RecurrentCell, hidden: u32, batch: u32) -> Vec<Configuration> {
     };
     ranked
         .iter()
-        .take(TOP)
+        .take(top)
         .map(|one| configuration(one.rnn, one.mapping))
         .collect()
 }
@@ -73,20 +81,33 @@ fn mappings_compile_within_the_registers_that_the_model_counts_with() {
     // Sizes of one width share kernels, which are compiled for any batch.
     let mut rows = Vec::new();
     let mut wanted = HashMap::new();
+    let mut add = |hidden, batch, configuration: Configuration| {
+        for architecture in ARCHITECTURES
+            .into_iter()
+            .filter(|known| nvrtc.architectures.contains(known))
+        {
+            let clusters = configuration.cluster().filter(|_| architecture >= 90);
+            let configuration = clusters.unwrap_or(configuration);
+            let key = (configuration.constants(), architecture);
+            wanted.insert(key.clone(), configuration);
+            rows.push((hidden, batch, configuration, key));
+        }
+    };
     for cell in [RecurrentCell::Lstm, RecurrentCell::Gru] {
         for (hidden, batch) in HIDDEN
             .into_iter()
             .flat_map(|hidden| BATCHES.map(|batch| (hidden, batch)))
         {
-            for configuration in best(cell, hidden, batch) {
-                for architecture in ARCHITECTURES
-                    .into_iter()
-                    .filter(|known| nvrtc.architectures.contains(known))
-                {
-                    let key = (configuration.constants(), architecture);
-                    wanted.insert(key.clone(), configuration);
-                    rows.push((hidden, batch, configuration, key));
-                }
+            for configuration in best("titan-v", TOP, cell, hidden, batch) {
+                add(hidden, batch, configuration);
+            }
+        }
+        for (hidden, batch) in ON_CHIP
+            .into_iter()
+            .flat_map(|hidden| BATCHES.map(|batch| (hidden, batch)))
+        {
+            for configuration in best("h100", TOP_ON_CHIP, cell, hidden, batch) {
+                add(hidden, batch, configuration);
             }
         }
     }

@@ -5,17 +5,23 @@
 
 use batchlab::cost::grnn::Rnn;
 
-use super::bench::{Bench, Change};
+use batchlab::cuda::gpu::grnn::Configuration;
+
+use super::bench::{Bench, Change, configuration};
 
 const ORDERS: u64 = 12;
 
 /// Whether a fault shows in the sequences of a kernel.
 #[track_caller]
 fn shows(rnn: Rnn, fault: &str, changes: &[Change<'_>]) {
-    let (hidden, batch, mapping) = (20, 4, [4, 2, 8, 8]);
-    let Some(mut bench) =
-        Bench::changed(rnn, hidden, batch, mapping, &format!("-{fault}"), changes)
-    else {
+    shows_in(memory(rnn), fault, changes);
+}
+
+/// The same for a kernel of any way of exchange.
+#[track_caller]
+fn shows_in(kernel: Configuration, fault: &str, changes: &[Change<'_>]) {
+    let rnn = kernel.sizes().rnn;
+    let Some(mut bench) = Bench::changed(kernel, &format!("-{fault}"), changes) else {
         return;
     };
     let lengths: [&[u32]; 3] = [&[5, 2, 6, 1], &[1, 1, 1, 1], &[7, 3, 1, 4]];
@@ -26,6 +32,19 @@ fn shows(rnn: Rnn, fault: &str, changes: &[Change<'_>]) {
     });
     let wrong = wrong.unwrap_or_else(|| panic!("{rnn}: {fault} goes unnoticed"));
     println!("{rnn}, {fault}: {wrong}");
+}
+
+/// Kernels whose rows exchange states in memory, in a block, in a cluster.
+fn memory(rnn: Rnn) -> Configuration {
+    configuration(rnn, 20, 4, [4, 2, 8, 8])
+}
+
+fn block(rnn: Rnn) -> Configuration {
+    configuration(rnn, 20, 4, [20, 2, 40, 4])
+}
+
+fn cluster(rnn: Rnn) -> Configuration {
+    memory(rnn).cluster().expect("a cluster of five")
 }
 
 const ALL: [Rnn; 3] = [Rnn::Lstm, Rnn::GruDouble, Rnn::GruSingle];
@@ -42,19 +61,23 @@ fn a_signal_without_a_barrier_of_the_block() {
 
 #[test]
 fn a_signal_before_what_it_is_about() {
-    let signal = "    if (step + 1 == steps) break;\n    others.signal();\n";
-    for (rnn, store) in [
+    for (rnn, store, give) in [
         (
             Rnn::Lstm,
             "hidden[of_step(step + 1, batch) + own.at] = h[threadIdx.x];",
+            "others.give(step + 1, own, h[threadIdx.x]);",
         ),
         (
             Rnn::GruDouble,
             "hidden[of_step(step + 1, batch) + own.at] = waiting[GATES];",
+            "others.give(2 * step + 2, own, waiting[GATES]);",
         ),
     ] {
-        let late = format!("{signal}    if (own.exists) {store}\n");
-        shows(rnn, "signal too early", &[(store, ""), (signal, &late)]);
+        let signal = format!("    if (own.exists) {give}\n    others.signal();\n");
+        let late = format!("    others.signal();\n    if (own.exists) {store}\n");
+        shows(rnn, "signal too early", &[(store, ""), (&signal, &late)]);
+        let late = format!("    others.signal();\n    if (own.exists) {give}\n");
+        shows_in(cluster(rnn), "signal too early", &[(&signal, &late)]);
     }
 }
 
@@ -101,6 +124,43 @@ fn states_that_overtake_those_still_read() {
     let change = ("return step * batch * HIDDEN;", "return 0;");
     ALL.into_iter()
         .for_each(|rnn| shows(rnn, "one address", &[change]));
+}
+
+#[test]
+fn states_given_to_one_block_only() {
+    let change = ("cluster_shared(place, block)", "cluster_shared(place, 0)");
+    for rnn in [Rnn::Lstm, Rnn::GruDouble] {
+        shows_in(cluster(rnn), "given to one", &[change]);
+    }
+}
+
+#[test]
+fn a_tile_that_others_still_read() {
+    let change = ("EXCHANGE == IN_CLUSTER ? 2 : 1;", "1;");
+    // Many small blocks, of which some are far ahead.
+    for rnn in [Rnn::Lstm, Rnn::GruDouble] {
+        let small = configuration(rnn, 20, 4, [3, 1, 6, 2]);
+        let cluster = small.cluster().expect("a cluster of seven");
+        shows_in(cluster, "one tile", &[change]);
+    }
+}
+
+#[test]
+fn a_cluster_that_begins_without_waiting() {
+    let change = ("    signal();\n    wait(0);\n", "    __syncthreads();\n");
+    for rnn in [Rnn::Lstm, Rnn::GruDouble] {
+        shows_in(cluster(rnn), "no first barrier", &[change]);
+    }
+}
+
+#[test]
+fn no_barrier_behind_states() {
+    let change = ("    wait_cluster();\n", "");
+    let in_block = ("#else\n    __syncthreads();\n#endif", "#endif");
+    for rnn in [Rnn::Lstm, Rnn::GruDouble] {
+        shows_in(cluster(rnn), "no wait", &[change]);
+        shows_in(block(rnn), "no wait", &[in_block]);
+    }
 }
 
 #[test]

@@ -206,6 +206,27 @@ fn blocks_meet_in_every_round() {
 }
 
 #[test]
+fn blocks_of_a_cluster_meet_in_every_round() {
+    let Some(kernels) = kernels() else { return };
+    for (blocks, seed) in [(8, 0u64), (8, 1), (5, 2), (2, 3), (1, 4)] {
+        let rounds = 1 + 4 * seed as u32;
+        let one = Grid {
+            together: false,
+            cluster: blocks,
+            ..grid(blocks, 64, seed)
+        };
+        let found = run(&kernels, "micro_cluster", one, &[rounds.into()]);
+        for (thread, found) in found.iter().enumerate() {
+            let expected = (thread as u32 / 64 + rounds) % blocks + rounds;
+            assert_eq!(
+                *found, expected as f32,
+                "{rounds} rounds, seed {seed}, thread {thread}"
+            );
+        }
+    }
+}
+
+#[test]
 fn they_compile_without_spills() {
     let Some(nvrtc) = nvrtc() else { return };
     for architecture in ARCHITECTURES
@@ -224,7 +245,7 @@ fn they_compile_without_spills() {
         let log = compiled.unwrap_or_else(|error| panic!("{error}")).log;
         assert_eq!(warning(&log), None, "sm_{architecture}:\n{log}");
         let figures = figures(&log);
-        assert_eq!(figures.len(), 5, "{log}");
+        assert_eq!(figures.len(), 6, "{log}");
         for figures in figures {
             println!("sm_{architecture}: {figures:?}");
             assert!(

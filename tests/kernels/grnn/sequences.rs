@@ -2,7 +2,9 @@
 
 use batchlab::cost::grnn::Rnn;
 
-use super::bench::{Bench, near};
+use batchlab::cuda::gpu::grnn::Configuration;
+
+use super::bench::{Bench, configuration, near};
 
 /// For a network: the width of the state, the batch, the mapping.
 type Case = (u32, u32, [u32; 4]);
@@ -12,7 +14,7 @@ const SEEDS: [u64; 3] = [0, 1, 2];
 
 /// Groups that hold all gates of an element and groups that hold one gate, tiles that do not divide the state, tiles that do not
 /// divide the batch, states that can be read four, two and one at a time, one block a row, one thread a group.
-const LSTM: [Case; 10] = [
+const LSTM: [Case; 11] = [
     (16, 1, [4, 1, 4, 8]),
     (20, 4, [4, 2, 4, 8]),
     (17, 5, [4, 2, 16, 2]),
@@ -23,10 +25,11 @@ const LSTM: [Case; 10] = [
     (40, 6, [3, 4, 6, 16]),
     (5, 1, [8, 1, 8, 4]),
     (64, 3, [32, 1, 32, 4]),
+    (64, 5, [64, 2, 128, 8]),
 ];
 
 /// The same for GRUs, and outputs of a group that are odd in number: alone, in pairs of groups, in groups of a whole warp.
-const GRU: [Case; 10] = [
+const GRU: [Case; 11] = [
     (16, 1, [4, 1, 4, 8]),
     (20, 4, [4, 2, 4, 8]),
     (17, 5, [4, 2, 8, 2]),
@@ -37,6 +40,7 @@ const GRU: [Case; 10] = [
     (40, 6, [3, 4, 2, 32]),
     (5, 1, [8, 1, 8, 4]),
     (70, 3, [9, 1, 6, 4]),
+    (64, 5, [64, 2, 64, 16]),
 ];
 
 fn lengths(batch: u32) -> Vec<u32> {
@@ -45,11 +49,28 @@ fn lengths(batch: u32) -> Vec<u32> {
         .collect()
 }
 
-fn check(rnn: Rnn, cases: &[Case]) {
-    for (hidden, batch, mapping) in cases {
-        let Some(mut bench) = Bench::new(rnn, *hidden, *batch, *mapping) else {
+/// The kernels that run on any GPU.
+fn any(rnn: Rnn, cases: &[Case]) -> Vec<Configuration> {
+    let kernels = cases
+        .iter()
+        .map(|(hidden, batch, mapping)| configuration(rnn, *hidden, *batch, *mapping));
+    kernels.collect()
+}
+
+/// Those of them whose rows can be clusters, as such.
+fn clusters(rnn: Rnn, cases: &[Case]) -> Vec<Configuration> {
+    let kernels = any(rnn, cases)
+        .into_iter()
+        .filter_map(Configuration::cluster);
+    kernels.collect()
+}
+
+fn check(kernels: &[Configuration]) {
+    for kernel in kernels {
+        let Some(mut bench) = Bench::new(*kernel) else {
             return;
         };
+        let batch = &kernel.sizes().batch;
         for seed in SEEDS {
             // Launches of different lengths in sequence, the shortest in between.
             for lengths in [
@@ -59,7 +80,7 @@ fn check(rnn: Rnn, cases: &[Case]) {
             ] {
                 let right = bench.check(&lengths, seed);
                 right.unwrap_or_else(|wrong| {
-                    panic!("{rnn} of {hidden} by {batch}, {mapping:?}, {lengths:?}, seed {seed}: {wrong}")
+                    panic!("{kernel:?}, {lengths:?}, seed {seed}: {wrong}")
                 });
             }
         }
@@ -68,23 +89,51 @@ fn check(rnn: Rnn, cases: &[Case]) {
 
 #[test]
 fn lstm() {
-    check(Rnn::Lstm, &LSTM);
+    check(&any(Rnn::Lstm, &LSTM));
 }
 
 #[test]
 fn gru_with_two_synchronisations() {
-    check(Rnn::GruDouble, &GRU);
+    check(&any(Rnn::GruDouble, &GRU));
 }
 
 #[test]
 fn gru_with_one_synchronisation() {
-    check(Rnn::GruSingle, &GRU);
+    check(&any(Rnn::GruSingle, &GRU));
+}
+
+#[test]
+fn lstm_in_clusters() {
+    let kernels = clusters(Rnn::Lstm, &LSTM);
+    assert_eq!(kernels.len(), 7);
+    check(&kernels);
+}
+
+#[test]
+fn gru_in_clusters() {
+    let kernels = clusters(Rnn::GruDouble, &GRU);
+    assert_eq!(kernels.len(), 6);
+    check(&kernels);
+    // In memory one synchronisation is saved, in a cluster none.
+    assert!(clusters(Rnn::GruSingle, &GRU).is_empty());
+}
+
+/// A kernel of each kind in each way of exchange.
+fn small() -> Vec<Configuration> {
+    let mut kernels = Vec::new();
+    for rnn in [Rnn::Lstm, Rnn::GruDouble, Rnn::GruSingle] {
+        let several = configuration(rnn, 20, 4, [4, 2, 4, 8]);
+        kernels.push(several);
+        kernels.push(configuration(rnn, 20, 4, [20, 2, 40, 4]));
+        kernels.extend(several.cluster());
+    }
+    kernels
 }
 
 #[test]
 fn sequences_go_on_in_chunks() {
-    for rnn in [Rnn::Lstm, Rnn::GruDouble, Rnn::GruSingle] {
-        let Some(mut bench) = Bench::new(rnn, 20, 4, [4, 2, 4, 8]) else {
+    for kernel in small() {
+        let Some(mut bench) = Bench::new(kernel) else {
             return;
         };
         let lengths = [7u32, 2, 5, 4];
@@ -99,7 +148,7 @@ fn sequences_go_on_in_chunks() {
         for (sequence, length) in lengths.into_iter().enumerate() {
             let expected = bench.alone(sequence, length);
             near(&states.h[20 * sequence..][..20], &expected.h).unwrap();
-            if rnn == Rnn::Lstm {
+            if kernel.sizes().rnn == Rnn::Lstm {
                 near(&states.c[20 * sequence..][..20], &expected.c).unwrap();
             }
         }
@@ -108,8 +157,8 @@ fn sequences_go_on_in_chunks() {
 
 #[test]
 fn a_batch_may_be_smaller_than_the_grid_was_made_for() {
-    for rnn in [Rnn::Lstm, Rnn::GruDouble, Rnn::GruSingle] {
-        let Some(mut bench) = Bench::new(rnn, 20, 4, [4, 2, 4, 8]) else {
+    for kernel in small() {
+        let Some(mut bench) = Bench::new(kernel) else {
             return;
         };
         for batch in [4, 3, 1, 2] {

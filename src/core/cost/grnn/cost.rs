@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DataSheet, Mapping, Rnn, RnnSizes};
+use super::{DataSheet, Exchange, Mapping, Rnn, RnnSizes};
 use crate::base::units::Nanos;
 
 /// The terms of a step's cost.
@@ -14,7 +14,8 @@ use crate::base::units::Nanos;
 pub struct Cost {
     /// GC: the cost of moving the state from L2 to shared memory (equation 10), 2 decimals.
     pub memory: f64,
-    /// SC: the cost of a second synchronisation; that of the first is left out.
+    /// SC: the cost of a second synchronisation; that of the first is left out. Of kernels that keep states on chip, the
+    /// cost of all waits for other blocks.
     pub synchronisation: f64,
     /// RC: the cost of sums over a group (equation 14).
     pub reduction: f64,
@@ -41,6 +42,18 @@ impl Cost {
         let sharing = 1 + 2 * mapping.blocks(sizes) / device.multiprocessors;
         let memory = bytes * f64::from(sharing)
             / (f64::from(constants.fma_cycles) * f64::from(constants.l2_bytes));
+        let second = constants.second_synchronisation;
+        let exchange = mapping.exchange(sizes, constants.cluster_blocks());
+        let [memory, waits, wait] = match exchange {
+            _ if !constants.states_on_chip => [memory, synchronisations - 1.0, second.into()],
+            Exchange::Memory => [memory, synchronisations, second.into()],
+            Exchange::Block => [0.0, 0.0, 0.0],
+            Exchange::Cluster => [
+                0.0,
+                synchronisations,
+                constants.cluster_synchronisation.unwrap_or(second).into(),
+            ],
+        };
 
         let product = product(mapping, sizes, device);
         let product = match rnn {
@@ -51,7 +64,7 @@ impl Cost {
         let reductions = if rnn == Rnn::Lstm { 1.0 } else { 2.0 };
         Cost {
             memory: hundredths(memory),
-            synchronisation: (synchronisations - 1.0) * f64::from(constants.second_synchronisation),
+            synchronisation: waits * wait,
             reduction: reductions * reduction(mapping, sizes, device),
             product: hundredths(product),
         }

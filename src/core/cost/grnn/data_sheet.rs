@@ -40,6 +40,15 @@ pub struct Constants {
     pub l2_bytes: u32,
     /// SC: the cost of a second synchronisation, with which both take two round trips to L2.
     pub second_synchronisation: u32,
+    /// Whether kernels keep states on chip where a row is one block or one cluster, as this project's do. Their costs
+    /// then count every wait, since not all mappings wait. The paper's kernels always pass states through L2, and its
+    /// formula leaves out the first wait.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub states_on_chip: bool,
+    /// The cost of passing on states within a cluster, barrier included; `None` if the GPU has no clusters or if it was
+    /// not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_synchronisation: Option<u32>,
     /// FPS: the multiply-adds in the time of a shuffle.
     pub shuffle: u32,
     pub products: Products,
@@ -104,6 +113,9 @@ struct DeviceFile {
     grnn: Option<Constants>,
 }
 
+/// The blocks of the largest cluster that every GPU with clusters runs.
+pub const CLUSTER_BLOCKS: u32 = 8;
+
 const MOST: f64 = (1 << 24) as f64;
 
 fn range(key: &str) -> Option<RangeInclusive<f64>> {
@@ -121,6 +133,16 @@ fn range(key: &str) -> Option<RangeInclusive<f64>> {
         ) => 0.0..=MOST,
         Some(_) => 1.0..=MOST,
     })
+}
+
+impl Constants {
+    /// The most blocks of a row whose states stay on chip.
+    pub fn cluster_blocks(&self) -> u32 {
+        match self.cluster_synchronisation {
+            Some(_) => CLUSTER_BLOCKS,
+            None => 1,
+        }
+    }
 }
 
 impl DataSheet {

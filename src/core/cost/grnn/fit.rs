@@ -36,6 +36,8 @@ pub struct MicroBenchmarks {
     pub l2: [f64; 2],
     /// The cycles of a barrier of a row of blocks, one on each multiprocessor.
     pub barrier: f64,
+    /// The cycles of a barrier of a cluster, with the transfer of states; `None` on a GPU without clusters.
+    pub cluster: Option<f64>,
     /// The cycles of one more element of the state, by warps and outputs.
     pub products: Vec<MeasuredProduct>,
     /// The cycles of a reduction over a warp, divided by its 5 steps.
@@ -73,6 +75,8 @@ impl MicroBenchmarks {
                 // The performance model halves this number where multiprocessors share a path.
                 l2_bytes: whole(self.l2[0]),
                 second_synchronisation: whole(self.barrier / self.fma),
+                states_on_chip: true,
+                cluster_synchronisation: self.cluster.map(|cycles| whole(cycles / self.fma)),
                 shuffle: whole(self.shuffle / self.fma),
                 products: products(&self.products)?,
                 reductions: reductions(&self.reductions, self.shuffle)?,
@@ -107,6 +111,7 @@ impl MicroBenchmarks {
             ("a shuffle", self.shuffle),
             ("a barrier", self.barrier),
         ];
+        let cluster = self.cluster.map(|cycles| ("a cluster's barrier", cycles));
         let bytes = self.l2.map(|bytes| ("bytes of the L2 cache", bytes));
         let points = self
             .products
@@ -117,7 +122,7 @@ impl MicroBenchmarks {
                 .iter()
                 .map(|point| ("a reduction", point.cycles)),
         );
-        for (what, number) in single.into_iter().chain(bytes).chain(points) {
+        for (what, number) in single.into_iter().chain(cluster).chain(bytes).chain(points) {
             if !(number.is_finite() && number > 0.0) {
                 return Err(Error::failure(format!(
                     "{what}: {number} was measured, and only positive numbers can be fitted"
@@ -236,10 +241,14 @@ fn lacking(what: &str) -> Error {
 pub fn file(device: &DataSheet, measured: &MicroBenchmarks, reported: &ReportedGpu) -> String {
     let ReportedGpu { gpu, kilohertz, .. } = reported;
     let [alone, shared] = measured.l2;
+    let cluster = match measured.cluster {
+        Some(cycles) => format!(", of a cluster {cycles:.0}"),
+        None => String::new(),
+    };
     format!(
         "# {gpu}, as batchlab grnn fit has measured it, at {} MHz by the driver.\n\
          #\n\
-         # Cycles: a multiply-add {:.2}, a shuffle with its addition {:.2}, a synchronisation of all multiprocessors {:.0}.\n\
+         # Cycles: a multiply-add {:.2}, a shuffle with its addition {:.2}, a synchronisation of all multiprocessors {:.0}{cluster}.\n\
          # Bytes of the L2 cache a cycle and multiprocessor: {alone:.1} alone, {shared:.1} while all read. products and reductions are\n\
          # fitted (docs/GRNN.md); their bounds, thread_weights and thread_registers are the Titan V's, and the schedulers are those of all\n\
          # such GPUs.\n\
@@ -314,6 +323,9 @@ mod tests {
                 f64::from(constants.l2_bytes) / 2.0 * noise(),
             ],
             barrier: f64::from(constants.second_synchronisation) * fma * noise(),
+            cluster: constants
+                .cluster_synchronisation
+                .map(|cost| f64::from(cost) * fma * noise()),
             products: of_products,
             reductions: of_reductions,
         }
@@ -329,6 +341,7 @@ mod tests {
             fma_cycles: 6,
             l2_bytes: 48,
             second_synchronisation: 350,
+            cluster_synchronisation: Some(70),
             shuffle: 5,
             products: Products {
                 warps: 1.25,
@@ -363,6 +376,7 @@ mod tests {
             assert_eq!(
                 found,
                 Constants {
+                    states_on_chip: true,
                     time: None,
                     ..known
                 }

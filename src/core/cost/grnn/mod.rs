@@ -11,10 +11,10 @@ mod rank;
 mod space;
 
 pub use self::cost::{Cost, KernelTimes, StepLine};
-pub use self::data_sheet::{Constants, DataSheet, Products, Reductions};
+pub use self::data_sheet::{CLUSTER_BLOCKS, Constants, DataSheet, Products, Reductions};
 pub use self::fit::{
     MeasuredProduct, MeasuredReduction, MicroBenchmarks, ReportedGpu, SCHEDULERS,
     file as data_sheet_file,
 };
 pub use self::rank::{KernelLaunches, PersistentTimes, RankedMapping, RecurrentCell, csv, rank};
-pub use self::space::{Mapping, Rnn, RnnSizes, Space, weights_of_thread};
+pub use self::space::{Exchange, Mapping, Rnn, RnnSizes, Space, weights_of_thread};

@@ -92,6 +92,17 @@ impl FromStr for Mapping {
     }
 }
 
+/// How the blocks of a row pass on their elements of the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Exchange {
+    /// The way through memory, that is, the L2 cache: all blocks are resident, and count each other.
+    Memory,
+    /// No way: a row is one block, which keeps the state in its shared memory.
+    Block,
+    /// The way within a cluster, whose blocks write into each other's shared memory.
+    Cluster,
+}
+
 impl Mapping {
     pub fn threads(&self) -> u32 {
         self.groups * self.group_size
@@ -104,6 +115,21 @@ impl Mapping {
     /// The blocks of a row of the grid, which share sequences and wait for each other.
     pub fn columns(&self, sizes: &RnnSizes) -> u32 {
         sizes.hidden.div_ceil(self.tile_width)
+    }
+
+    /// The shortest way for the states on a GPU with clusters of up to this number of blocks, 1 if it has none. A GRU
+    /// with one synchronisation pays with more products for saving one in memory; elsewhere there is nothing to save.
+    pub fn exchange(&self, sizes: &RnnSizes, cluster_blocks: u32) -> Exchange {
+        let columns = self.columns(sizes);
+        if sizes.rnn == Rnn::GruSingle {
+            Exchange::Memory
+        } else if columns == 1 {
+            Exchange::Block
+        } else if columns <= cluster_blocks {
+            Exchange::Cluster
+        } else {
+            Exchange::Memory
+        }
     }
 
     pub fn rows(&self, sizes: &RnnSizes) -> u32 {

@@ -1,11 +1,15 @@
 //! A kernel launch: the function, the grid and the arguments.
 
 use std::ffi::c_void;
+use std::ptr;
 
 use cudarc::driver::result;
-use cudarc::driver::sys::{CUfunction, CUstream};
+use cudarc::driver::sys::{
+    self, CUfunction, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue,
+    CUlaunchConfig, CUstream,
+};
 
-use super::driver::Owned;
+use super::driver::{Gpu, Owned};
 use crate::devices::cuda::device::DeviceFault;
 
 /// The threads of a block in most kernels.
@@ -88,6 +92,17 @@ fn four_bytes(number: u32) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
+/// Which blocks of a launch have to be resident at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Residency {
+    /// None need to be.
+    Free,
+    /// All, so that they may wait for each other: a cooperative launch.
+    All,
+    /// The blocks of a cluster: this number, side by side, which divides the grid's width.
+    Clusters(u32),
+}
+
 /// A launch that can be queued again and again.
 #[derive(Debug)]
 pub(super) struct KernelCall {
@@ -96,8 +111,7 @@ pub(super) struct KernelCall {
     threads: u32,
     /// Dynamic shared memory of a block, in bytes.
     shared: u32,
-    /// Whether all blocks have to be resident at the same time.
-    cooperative: bool,
+    residency: Residency,
     values: Vec<u64>,
     /// The address of each argument.
     places: Box<[*mut c_void]>,
@@ -125,7 +139,7 @@ impl KernelCall {
             grid,
             threads: BLOCK,
             shared: 0,
-            cooperative: false,
+            residency: Residency::Free,
             values,
             places,
         }
@@ -136,14 +150,14 @@ impl KernelCall {
         KernelCall { threads, ..self }
     }
 
-    /// Makes the launch cooperative: all blocks, each with `shared` bytes of dynamic shared memory, are resident at the
-    /// same time and may wait for each other.
-    pub fn cooperative(self, shared: u32) -> KernelCall {
-        KernelCall {
-            cooperative: true,
-            shared,
-            ..self
-        }
+    /// Sets the bytes of dynamic shared memory of a block.
+    pub fn with_shared(self, shared: u32) -> KernelCall {
+        KernelCall { shared, ..self }
+    }
+
+    /// Sets which blocks are resident at the same time.
+    pub fn with_residency(self, residency: Residency) -> KernelCall {
+        KernelCall { residency, ..self }
     }
 
     /// Sets the first three arguments of a gather: the staged rows, their inputs and the number of rows.
@@ -166,29 +180,94 @@ impl KernelCall {
         stream: &Owned<CUstream>,
     ) -> Result<(), DeviceFault> {
         let (width, height) = self.grid;
-        let launch = if self.cooperative {
-            result::launch_cooperative_kernel
-        } else {
-            result::launch_kernel
-        };
+        let grid = (width, height, 1);
+        let block = (self.threads, 1, 1);
+        let shared = self.shared;
+        let places = &mut self.places;
         // SAFETY: the places point at the arguments, whose list is neither moved nor grown after `new`; the driver
         // copies them before it returns. The rest is the caller's promise.
-        unsafe {
-            launch(
-                self.function,
-                (width, height, 1),
-                (self.threads, 1, 1),
-                self.shared,
-                stream.raw,
-                &mut self.places,
-            )
-        }
-        .map_err(|error| {
+        let launched = unsafe {
+            match self.residency {
+                Residency::Free => {
+                    result::launch_kernel(self.function, grid, block, shared, stream.raw, places)
+                }
+                Residency::All => result::launch_cooperative_kernel(
+                    self.function,
+                    grid,
+                    block,
+                    shared,
+                    stream.raw,
+                    places,
+                ),
+                Residency::Clusters(blocks) => {
+                    let mut cluster = cluster_attribute(blocks);
+                    let config = CUlaunchConfig {
+                        hStream: stream.raw,
+                        ..cluster_launch(self.grid, self.threads, shared, &mut cluster)
+                    };
+                    let places = places.as_mut_ptr();
+                    sys::cuLaunchKernelEx(&config, self.function, places, ptr::null_mut()).result()
+                }
+            }
+        };
+        launched.map_err(|error| {
             stream
                 .gpu
                 .fault(format_args!("{what} can't be queued"), error)
         })
     }
+}
+
+/// The attribute of a launch in clusters of this number of blocks, side by side.
+fn cluster_attribute(blocks: u32) -> CUlaunchAttribute {
+    let mut value = CUlaunchAttributeValue { pad: [0; 64] };
+    value.clusterDim.x = blocks;
+    value.clusterDim.y = 1;
+    value.clusterDim.z = 1;
+    CUlaunchAttribute {
+        id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+        pad: [0; 4],
+        value,
+    }
+}
+
+/// A launch with one attribute, on the default stream. It lives no longer than the attribute.
+fn cluster_launch(
+    (width, height): (u32, u32),
+    threads: u32,
+    shared: u32,
+    cluster: &mut CUlaunchAttribute,
+) -> CUlaunchConfig {
+    CUlaunchConfig {
+        gridDimX: width,
+        gridDimY: height,
+        gridDimZ: 1,
+        blockDimX: threads,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: shared,
+        hStream: ptr::null_mut(),
+        attrs: cluster,
+        numAttrs: 1,
+    }
+}
+
+/// The number of clusters of `blocks` blocks that the GPU runs at the same time.
+pub(super) fn count_active_clusters(
+    gpu: &Gpu,
+    function: &Function,
+    threads: u32,
+    shared: u32,
+    blocks: u32,
+) -> Result<u32, DeviceFault> {
+    let mut cluster = cluster_attribute(blocks);
+    let config = cluster_launch((blocks, 1), threads, shared, &mut cluster);
+    let mut active = 0;
+    gpu.call("can't tell how many clusters it runs", || {
+        // SAFETY: the function's module is loaded; the configuration and its attribute outlive the call.
+        unsafe { sys::cuOccupancyMaxActiveClusters(&mut active, function.raw, &config) }.result()
+    })?;
+    Ok(active.max(0) as u32)
 }
 
 #[cfg(test)]

@@ -24,6 +24,9 @@ const OLDEST: (u32, u32) = (12, 0);
 /// by one.
 const OLDEST_GPU: u32 = 70;
 
+/// The first architecture with clusters of blocks.
+pub(super) const CLUSTERS: u32 = 90;
+
 functions! {
     Functions {
         version = cuDriverGetVersion(*mut i32) -> i32;

@@ -6,11 +6,11 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 
 use super::cache::KernelCache;
 use super::cublas::Cublas;
-use super::driver::Gpu;
+use super::driver::{CLUSTERS, Gpu};
 use super::libraries;
 use super::nvrtc::Nvrtc;
 use crate::base::error::{Error, Result};
-use crate::core::cost::grnn::ReportedGpu;
+use crate::core::cost::grnn::{Constants, ReportedGpu};
 
 /// A GPU, and the libraries that compile for it and multiply on it.
 #[derive(Clone, Debug)]
@@ -43,6 +43,17 @@ impl GpuHost {
 
     pub fn multiprocessors(&self) -> u32 {
         self.gpu.multiprocessors
+    }
+
+    /// The constants by which kernels are ranked for this GPU: its kernels keep states on chip, whatever device the
+    /// constants describe.
+    pub fn constants(&self, device: &Constants) -> Constants {
+        let clusters = device.cluster_synchronisation;
+        Constants {
+            states_on_chip: true,
+            cluster_synchronisation: clusters.filter(|_| self.gpu.architecture >= CLUSTERS),
+            ..device.clone()
+        }
     }
 
     /// The properties that NVIDIA's driver reports of the GPU, for a device of this name.

@@ -1,7 +1,9 @@
 //! The sizes and options with which a persistent kernel is compiled and launched.
 
 use crate::base::error::{Error, Result};
-use crate::core::cost::grnn::{Mapping, Rnn, RnnSizes, weights_of_thread};
+use crate::core::cost::grnn::{
+    CLUSTER_BLOCKS, Exchange, Mapping, Rnn, RnnSizes, weights_of_thread,
+};
 use crate::devices::cuda::gpu::compile::file;
 
 /// The threads of a warp.
@@ -19,16 +21,18 @@ const OF_MULTIPROCESSOR: u32 = 65_536;
 /// The registers of a thread that hold no weights (GRNN, equation 5).
 const BESIDE_WEIGHTS: u32 = 32;
 
-/// A persistent kernel: the network's sizes, and the mapping of a step to the GPU.
+/// A persistent kernel: the network's sizes, the mapping of a step to the GPU, and how its blocks pass on states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
     sizes: RnnSizes,
     mapping: Mapping,
+    exchange: Exchange,
 }
 
 impl Configuration {
     /// Checks that a kernel can be made of the mapping: groups are powers of two up to a warp, share the outputs evenly
-    /// and have a thread for each sum; blocks are not too large.
+    /// and have a thread for each sum; blocks are not too large. It runs on any GPU: several blocks of a row exchange
+    /// states in memory.
     pub fn new(sizes: RnnSizes, mapping: Mapping) -> Result<Configuration> {
         let Mapping {
             tile_width,
@@ -60,7 +64,11 @@ impl Configuration {
         } else if mapping.threads() > THREADS {
             format!("a block has up to {THREADS} threads")
         } else {
-            return Ok(Configuration { sizes, mapping });
+            return Ok(Configuration {
+                sizes,
+                mapping,
+                exchange: mapping.exchange(&sizes, 1),
+            });
         };
         Err(Error::input(format!(
             "a tile of {tile_width} by {tile_height} with {groups} groups of {group_size} threads is no mapping of {}: {wrong}",
@@ -74,6 +82,16 @@ impl Configuration {
 
     pub fn mapping(&self) -> Mapping {
         self.mapping
+    }
+
+    pub fn exchange(&self) -> Exchange {
+        self.exchange
+    }
+
+    /// The same kernel with a cluster for each row, for GPUs that have clusters; `None` if a row is no cluster.
+    pub fn cluster(self) -> Option<Configuration> {
+        let exchange = self.mapping.exchange(&self.sizes, CLUSTER_BLOCKS);
+        (exchange == Exchange::Cluster).then_some(Configuration { exchange, ..self })
     }
 
     /// The name and the text of the kernel's file.
@@ -124,6 +142,14 @@ impl Configuration {
             ("GROUPS", groups),
             ("GROUP_SIZE", group_size),
             ("SYNCHRONISATIONS", self.sizes.rnn.synchronisations()),
+            (
+                "EXCHANGE",
+                match self.exchange {
+                    Exchange::Memory => 0,
+                    Exchange::Block => 1,
+                    Exchange::Cluster => 2,
+                },
+            ),
         ];
         constants
             .into_iter()
@@ -143,15 +169,21 @@ impl Configuration {
             .min(REGISTERS)
     }
 
-    /// The shared memory of a block in bytes: the states of a tile's sequences, the products of its outputs, and the
-    /// values that are combined with them; for a GRU with one synchronisation also the gated states.
+    /// The shared memory of a block in bytes: the states of a tile's sequences, which are two in a cluster, the products
+    /// of its outputs, and the values that are combined with them; for a GRU with one synchronisation also the gated
+    /// states.
     pub fn shared_bytes(&self) -> u32 {
         let Mapping {
             tile_width,
             tile_height,
             ..
         } = self.mapping;
-        let state = self.sizes.hidden.next_multiple_of(WARP);
+        let tiles = if self.exchange == Exchange::Cluster {
+            2
+        } else {
+            1
+        };
+        let state = tiles * self.sizes.hidden.next_multiple_of(WARP);
         let products = tile_width * self.sizes.rnn.gates();
         let numbers = match self.sizes.rnn {
             // The input's part of each gate, c, h, and the sequence's length.

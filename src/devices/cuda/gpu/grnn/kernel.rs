@@ -9,12 +9,13 @@ use super::tuned_mapping::Tuned;
 use super::{Configuration, GpuHost, Layer};
 use crate::base::error::{Error, Result};
 use crate::core::cost::grnn::{
-    DataSheet, KernelLaunches, Mapping, RankedMapping, RecurrentCell, Rnn, RnnSizes, Space, rank,
+    DataSheet, Exchange, KernelLaunches, Mapping, RankedMapping, RecurrentCell, Rnn, RnnSizes,
+    Space, rank,
 };
-use crate::devices::cuda::gpu::call::{Function, KernelCall};
+use crate::devices::cuda::gpu::call::{self, Function, KernelCall, Residency};
 use crate::devices::cuda::gpu::compile::LoadedKernels;
 use crate::devices::cuda::gpu::cublas::GpuProduct;
-use crate::devices::cuda::gpu::driver::Gpu;
+use crate::devices::cuda::gpu::driver::{CLUSTERS, Gpu};
 use crate::devices::cuda::gpu::weights::Upload;
 
 /// The dynamic shared memory that a kernel may use without a special attribute, in bytes.
@@ -29,17 +30,29 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Compiles a kernel, or finds it in the cache, and loads it. Fails if not all blocks are resident at the same
-    /// time, or if they have too little shared memory.
+    /// Compiles a kernel, or finds it in the cache, and loads it: with clusters if the GPU has them and room for all at
+    /// the same time. Fails if not all blocks are resident at the same time, or if they have too little shared memory.
     pub fn new(host: &GpuHost, configuration: Configuration) -> Result<Kernel> {
-        let kernels =
-            LoadedKernels::load(host, [configuration.source().0], &configuration.options())?;
-        let kernel = Kernel {
-            kernels,
-            configuration,
-        };
+        if host.gpu.architecture >= CLUSTERS
+            && let Some(cluster) = configuration.cluster()
+        {
+            let kernel = Kernel::load(host, cluster)?;
+            if kernel.check_room(&host.gpu).is_ok() {
+                return Ok(kernel);
+            }
+        }
+        let kernel = Kernel::load(host, configuration)?;
         kernel.check_room(&host.gpu)?;
         Ok(kernel)
+    }
+
+    fn load(host: &GpuHost, configuration: Configuration) -> Result<Kernel> {
+        let kernels =
+            LoadedKernels::load(host, [configuration.source().0], &configuration.options())?;
+        Ok(Kernel {
+            kernels,
+            configuration,
+        })
     }
 
     fn function(&self) -> &Function {
@@ -79,11 +92,24 @@ impl Kernel {
             arguments,
         )
         .with_threads(mapping.threads())
-        .cooperative(self.configuration.shared_bytes());
+        .with_shared(self.configuration.shared_bytes())
+        .with_residency(self.residency());
         (layer.product(vectors, steps * batch, inputs), call)
     }
 
-    /// Checks that all blocks are resident at the same time.
+    fn residency(&self) -> Residency {
+        match self.configuration.exchange() {
+            Exchange::Memory => Residency::All,
+            Exchange::Block => Residency::Free,
+            Exchange::Cluster => {
+                let sizes = self.configuration.sizes();
+                Residency::Clusters(self.configuration.mapping().columns(&sizes))
+            }
+        }
+    }
+
+    /// Checks that all blocks are resident at the same time. Those of one block a row need not be, but a second turn
+    /// would double the time.
     fn check_room(&self, gpu: &Gpu) -> Result<()> {
         let Kernel { configuration, .. } = self;
         let sizes = configuration.sizes();
@@ -100,19 +126,33 @@ impl Kernel {
                     ))
                 })?;
         }
-        let threads = mapping.threads() as i32;
-        let shared = shared as usize;
-        let blocks = gpu
-            .call("a persistent kernel can't be asked for its size", || {
-                // SAFETY: the function's module is loaded.
-                unsafe {
-                    result::occupancy::max_active_block_per_multiprocessor(
-                        function, threads, shared,
-                    )
-                }
-            })
-            .map_err(Error::failure)?;
-        let room = blocks.max(0) as u32 * gpu.multiprocessors;
+        let room = match self.residency() {
+            Residency::Clusters(blocks) => {
+                let clusters = call::count_active_clusters(
+                    gpu,
+                    self.function(),
+                    mapping.threads(),
+                    shared,
+                    blocks,
+                );
+                clusters.map_err(Error::failure)? * blocks
+            }
+            Residency::All | Residency::Free => {
+                let threads = mapping.threads() as i32;
+                let shared = shared as usize;
+                let blocks = gpu
+                    .call("a persistent kernel can't be asked for its size", || {
+                        // SAFETY: the function's module is loaded.
+                        unsafe {
+                            result::occupancy::max_active_block_per_multiprocessor(
+                                function, threads, shared,
+                            )
+                        }
+                    })
+                    .map_err(Error::failure)?;
+                blocks.max(0) as u32 * gpu.multiprocessors
+            }
+        };
         if mapping.blocks(&sizes) > room {
             return Err(Error::failure(format!(
                 "{} blocks of {mapping:?} for {sizes:?} have to be on {gpu} at once, which has room for {room}",
@@ -157,6 +197,7 @@ impl KernelChoice {
         } = *upload;
         let device = DataSheet {
             multiprocessors: host.multiprocessors(),
+            constants: host.constants(&device.constants),
             ..device.clone()
         };
         let launches = KernelLaunches::new(cell, spec.hidden, &device, &Space::default());
@@ -185,7 +226,8 @@ impl KernelChoice {
         Ok(())
     }
 
-    /// The kernel for a batch. `first` is the first mapping in the performance model's ranking.
+    /// The kernel for a batch. `first` is the first mapping in the performance model's ranking. A mapping whose clusters
+    /// do not fit at once is not what was ranked, and gives way to the next one.
     fn kernel(&self, batch: u32, rnn: Rnn, first: Mapping) -> Result<Kernel> {
         let hidden = self.layer.hidden;
         let make = |rnn, mapping| {
@@ -200,15 +242,36 @@ impl KernelChoice {
         {
             return Ok(kernel);
         }
-        make(rnn, first).or_else(|refused| {
-            let others = rank(self.layer.cell, hidden, batch, &self.device, &Space::default());
-            let mut others = others.into_iter().take(TRIED).skip(1);
-            others.find_map(|other| make(other.rnn, other.mapping).ok()).ok_or_else(|| {
+        let is_as_ranked = |kernel: &Kernel| {
+            let sizes = kernel.configuration.sizes();
+            let clusters = self.device.constants.cluster_blocks();
+            let ranked = kernel.configuration.mapping().exchange(&sizes, clusters);
+            kernel.configuration.exchange() == ranked
+        };
+        let kernel = make(rnn, first);
+        if kernel.as_ref().is_ok_and(is_as_ranked) {
+            return kernel;
+        }
+        let others = rank(
+            self.layer.cell,
+            hidden,
+            batch,
+            &self.device,
+            &Space::default(),
+        );
+        let mut others = others.into_iter().take(TRIED).skip(1);
+        let next = others.find_map(|other| {
+            let kernel = make(other.rnn, other.mapping).ok();
+            kernel.filter(is_as_ranked)
+        });
+        match next {
+            Some(next) => Ok(next),
+            None => kernel.map_err(|refused| {
                 Error::failure(format!(
                     "none of the first {TRIED} mappings for a batch of {batch} can be run: {refused}"
                 ))
-            })
-        })
+            }),
+        }
     }
 
     /// The launches of a batch that [is ready](KernelChoice::make_ready): the number of sequences in each, and its

@@ -5,11 +5,13 @@ use cudarc::driver::sys::CUstream;
 use super::GpuHost;
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
-use crate::core::cost::grnn::{MeasuredProduct, MeasuredReduction, MicroBenchmarks};
+use crate::core::cost::grnn::{
+    CLUSTER_BLOCKS, MeasuredProduct, MeasuredReduction, MicroBenchmarks,
+};
 use crate::devices::cuda::device::DeviceFault;
-use crate::devices::cuda::gpu::call::{Argument, Function, KernelCall};
+use crate::devices::cuda::gpu::call::{Argument, Function, KernelCall, Residency};
 use crate::devices::cuda::gpu::compile::LoadedKernels;
-use crate::devices::cuda::gpu::driver::{Owned, median};
+use crate::devices::cuda::gpu::driver::{CLUSTERS, Owned, median};
 use crate::devices::cuda::gpu::memory::GpuMemory;
 use crate::devices::cuda::gpu::weights::elements;
 
@@ -105,6 +107,13 @@ pub fn measure(host: &GpuHost, schedulers: u32, times: usize) -> Result<MicroBen
         },
     )? / total_operations(1);
 
+    let cluster = if host.gpu.architecture >= CLUSTERS {
+        let cycles = bench.meet_in_cluster(kernels.function("micro_cluster"))?;
+        Some(cycles / total_operations(1))
+    } else {
+        None
+    };
+
     let of_products = kernels.function("micro_products");
     let mut products = Vec::new();
     let mut reduced = Vec::new();
@@ -134,6 +143,7 @@ pub fn measure(host: &GpuHost, schedulers: u32, times: usize) -> Result<MicroBen
         shuffle,
         l2,
         barrier,
+        cluster,
         products,
         reductions: reduced,
     })
@@ -147,7 +157,7 @@ fn total_operations(count: u32) -> f64 {
 impl MicroBench<'_> {
     fn new(host: &GpuHost, times: usize) -> Result<MicroBench<'_>, DeviceFault> {
         let gpu = &host.gpu;
-        let blocks = host.gpu.multiprocessors as usize;
+        let blocks = host.gpu.multiprocessors.max(CLUSTER_BLOCKS) as usize;
         let numbers: Vec<f32> = (0..READ).map(|n| (n % 7) as f32 / 8.0).collect();
         let floats =
             |count: usize| GpuMemory::zeros(gpu, count * size_of::<f32>(), "a micro-benchmark");
@@ -186,7 +196,19 @@ impl MicroBench<'_> {
         );
         let call = KernelCall::new(kernel, (grid.blocks, 1), arguments)
             .with_threads(grid.threads)
-            .cooperative(0);
+            .with_residency(Residency::All);
+        self.median(call, grid)
+    }
+
+    /// The cycles of the blocks of the largest cluster that wait for each other.
+    fn meet_in_cluster(&mut self, kernel: &Function) -> Result<f64> {
+        let grid = Grid {
+            blocks: CLUSTER_BLOCKS,
+            threads: THREADS,
+        };
+        let call = KernelCall::new(kernel, (grid.blocks, 1), (ROUNDS, self.ending()))
+            .with_threads(grid.threads)
+            .with_residency(Residency::Clusters(CLUSTER_BLOCKS));
         self.median(call, grid)
     }
 
