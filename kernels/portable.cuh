@@ -141,6 +141,54 @@ __device__ __forceinline__ Pack<Element, N> elements(const Pack<float, N> &numbe
   return rounded;
 }
 
+// ---- Products of tiles ----
+
+#ifdef HOST_CUDA
+// The product of two words, each of one number or of two.
+struct WordProduct {
+#if ELEMENT == 0
+  static double number(u32 word) { return __uint_as_float(word & 0xffffe000); }
+  static double of(u32 a, u32 b) { return number(a) * number(b); }
+#else
+  static double number(u32 word) {
+#if ELEMENT == 1
+    const unsigned short bits = static_cast<unsigned short>(word);
+    _Float16 half;
+    __builtin_memcpy(&half, &bits, sizeof half);
+    return half;
+#else
+    return __uint_as_float(word << 16);
+#endif
+  }
+  static double of(u32 a, u32 b) { return number(a) * number(b) + number(a >> 16) * number(b >> 16); }
+#endif
+};
+#endif
+
+// A warp's part of a product in 32-bit words, each of which has a float32 or two 16-bit numbers: `sums` [16][8] += `left` [16][8]
+// · `right` [8][8]ᵀ. Lane l has the sums of columns 2 (l % 4) and the next in rows l / 4 and 8 + l / 4, one row after the other;
+// words l % 4 of these two left rows, and then words 4 + l % 4; and the same two words of right row l / 4. Of a float32, TF32
+// takes the sign, the exponent and the first ten bits behind the point. For compute capability 8.0 and later.
+__device__ __forceinline__ void multiply_tile(Pack<float, 4> &sums, const Pack<u32, 4> &left, const Pack<u32, 2> &right) {
+#ifdef HOST_CUDA
+  sums = host_multiply_tile<WordProduct>(sums, left, right);
+#elif __CUDA_ARCH__ >= 800
+#if ELEMENT == 0
+#define MULTIPLY_TILE "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+#elif ELEMENT == 1
+#define MULTIPLY_TILE "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+#else
+#define MULTIPLY_TILE "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+#endif
+  asm volatile(MULTIPLY_TILE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(sums.at[0]), "+f"(sums.at[1]), "+f"(sums.at[2]), "+f"(sums.at[3])
+               : "r"(left.at[0]), "r"(left.at[1]), "r"(left.at[2]), "r"(left.at[3]), "r"(right.at[0]), "r"(right.at[1]));
+#else
+  // No kernel that calls it is compiled for these.
+  __trap();
+#endif
+}
+
 // 1 / (1 + e^-x) to a few units in the last place. The division takes a third of the instructions of a correctly rounded one.
 // For large |x|, e^-x is infinite or 0, and the result 0 or 1.
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + expf(-x)); }

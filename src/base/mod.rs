@@ -9,3 +9,4 @@ pub mod memory;
 pub mod files;
 pub mod precision;
 pub mod shipped;
+pub mod step_kernels;

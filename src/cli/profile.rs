@@ -12,6 +12,7 @@ use crate::base::error::{Context as _, Error, Result};
 use crate::base::files::can_write;
 use crate::base::precision::Precision;
 use crate::base::shipped::Shipped;
+use crate::base::step_kernels::StepKernels;
 use crate::core::cost::grnn;
 use crate::core::policy::registry::Registry;
 use crate::core::workload::model::Model;
@@ -188,6 +189,9 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         workers,
         executor,
         precision,
+        step_kernels: scenario
+            .as_ref()
+            .map_or(StepKernels::Auto, |scenario| scenario.device.step_kernels),
         persistent,
     };
     measure(wanted, settings, args.out.as_deref(), args.quiet).map(drop)
@@ -208,6 +212,7 @@ pub fn before_runs(
         workers: scenario.device.workers,
         executor,
         precision: scenario.device.precision,
+        step_kernels: scenario.device.step_kernels,
         persistent: persistent_of(scenario, executor)?,
     };
     measure(vec![wanted], settings, Some(out), quiet)

@@ -15,6 +15,7 @@ use batchlab::cuda::device::{
 use batchlab::cuda::gpu::Gpus;
 use batchlab::network::{Network, Spec};
 use batchlab::precision::Precision;
+use batchlab::step_kernels::StepKernels;
 use batchlab::units::{CellId, RequestId, StreamId, WorkerId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
@@ -126,23 +127,36 @@ impl Bench {
     }
 
     pub fn of(model: &Model, spec: &Spec, precision: Precision, workers: usize) -> Bench {
-        Bench::with(model, spec, precision, None, workers)
+        Bench::with(model, spec, precision, StepKernels::Auto, None, workers)
+    }
+
+    /// A GPU with these kernels of steps.
+    pub fn of_steps(
+        model: &Model,
+        spec: &Spec,
+        precision: Precision,
+        step_kernels: StepKernels,
+    ) -> Bench {
+        Bench::with(model, spec, precision, step_kernels, None, 1)
     }
 
     /// The same with persistent kernels by what is known of a device.
     pub fn persistent(model: &Model, spec: &Spec, precision: Precision, workers: usize) -> Bench {
         let device = grnn::DataSheet::open("titan-v").expect("a device that comes with batchlab");
-        Bench::with(model, spec, precision, Some(&device), workers)
+        let step_kernels = StepKernels::Auto;
+        Bench::with(model, spec, precision, step_kernels, Some(&device), workers)
     }
 
     fn with(
         model: &Model,
         spec: &Spec,
         precision: Precision,
+        step_kernels: StepKernels,
         persistent: Option<&grnn::DataSheet>,
         workers: usize,
     ) -> Bench {
-        let mut gpus = Gpus::new(model, spec, precision, persistent, workers).expect("GPUs");
+        let mut gpus =
+            Gpus::new(model, spec, precision, step_kernels, persistent, workers).expect("GPUs");
         gpus.begin(workers, &needs()).expect("a run");
         Bench {
             network: Network::new(model, spec).expect("a network"),

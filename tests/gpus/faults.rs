@@ -7,6 +7,7 @@ use batchlab::cuda::gpu::Gpus;
 use batchlab::network::Spec;
 use batchlab::network::weights::{Weights, tensors};
 use batchlab::precision::Precision;
+use batchlab::step_kernels::StepKernels;
 use batchlab::units::{CellId, RequestId, WorkerId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
@@ -229,7 +230,15 @@ fn nan_and_infinity_are_noted_for_their_slot() {
 
 /// What a host lacks.
 fn refusal(workers: usize) -> (u8, String) {
-    let error = Gpus::new(&Model::Lstm, &spec(), Precision::F32, None, workers).unwrap_err();
+    let error = Gpus::new(
+        &Model::Lstm,
+        &spec(),
+        Precision::F32,
+        StepKernels::Auto,
+        None,
+        workers,
+    )
+    .unwrap_err();
     (error.exit_code(), error.to_string())
 }
 
@@ -281,7 +290,8 @@ fn more_workers_than_gpus_are_a_mistake() {
             embedding: 9,
             ..spec()
         };
-        let error = Gpus::new(&dnn, &square, Precision::F32, None, 1).unwrap_err();
+        let error =
+            Gpus::new(&dnn, &square, Precision::F32, StepKernels::Auto, None, 1).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(
             error

@@ -4,6 +4,7 @@ use batchlab::cuda::device::{BatchShape, Device, DeviceBatch, MemoryNeeds, State
 use batchlab::cuda::gpu::Gpus;
 use batchlab::network::Spec;
 use batchlab::precision::Precision;
+use batchlab::step_kernels::StepKernels;
 use batchlab::units::CellId;
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
@@ -150,7 +151,15 @@ fn weights_that_do_not_fit_are_told_with_figures() {
         hidden: 200,
         ..spec()
     };
-    let error = Gpus::new(&Model::Lstm, &wide, Precision::F32, None, 1).unwrap_err();
+    let error = Gpus::new(
+        &Model::Lstm,
+        &wide,
+        Precision::F32,
+        StepKernels::Auto,
+        None,
+        1,
+    )
+    .unwrap_err();
     assert_eq!(error.exit_code(), 1);
     let error = error.to_string();
     assert!(

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use batchlab::cuda::device::Device;
+use batchlab::network::Spec;
 use batchlab::precision::Precision;
+use batchlab::step_kernels::StepKernels;
 use batchlab::units::CellId;
 use batchlab::workload::cell_graph::{CellGraph, CellRun, Graph};
 use batchlab::workload::model::Model;
 
-use crate::bench::{Bench, STREAM, inside, row};
+use crate::bench::{Bench, STREAM, inside, row, spec};
 
 const LENGTHS: [u32; 4] = [5, 1, 3, 4];
 
 /// Chains of several lengths as one batch with padding, gathered anew in the middle.
-fn chains(model: &Model, precision: Precision) {
-    let mut bench = Bench::new(model, precision, 1);
+fn chains(mut bench: Bench, precision: Precision) {
     let plan = bench.plan(STREAM, 0, 6, 0, true);
     let rows: Vec<_> = (0..)
         .zip(LENGTHS)
@@ -78,18 +79,17 @@ fn levels_that_shrink_run_over_the_same_rows() {
 fn chains_in_all_precisions() {
     if inside("networks::chains_in_all_precisions", &[]) {
         for precision in Precision::ALL {
-            chains(&Model::Lstm, precision);
-            chains(&Model::Gru, precision);
+            chains(Bench::new(&Model::Lstm, precision, 1), precision);
+            chains(Bench::new(&Model::Gru, precision, 1), precision);
         }
     }
 }
 
 /// Translations: the encoder's steps, then the decoder's, whose words come to the host.
-fn translations(precision: Precision) {
+fn translations(mut bench: Bench, precision: Precision) {
     const DECODER: u16 = 0;
     const ENCODER: u16 = 1;
     let sizes = [(3, 4), (1, 2), (2, 5)];
-    let mut bench = Bench::new(&Model::Seq2Seq, precision, 1);
     let encoder = bench.plan(STREAM, ENCODER, 3, 0, false);
     let rows: Vec<_> = (0..)
         .zip(sizes)
@@ -135,13 +135,16 @@ fn translations(precision: Precision) {
 #[test]
 fn translations_in_all_precisions() {
     if inside("networks::translations_in_all_precisions", &[]) {
-        Precision::ALL.into_iter().for_each(translations);
+        for precision in Precision::ALL {
+            translations(Bench::new(&Model::Seq2Seq, precision, 1), precision);
+        }
     }
 }
 
 /// A tree of a root, of whose children one has two, and one, for `Model::ChildSumTreeLstm`, three.
 /// That with cells by the number of children has to come to the same.
-fn tree(model: &Model, precision: Precision) {
+fn tree(mut bench: Bench, precision: Precision) {
+    let model = bench.network.model();
     let binary = *model == Model::TreeLstm;
     // The cells of the node over three leaves, or two, of the root over two nodes, and of the leaves.
     let [over_cell, root_cell, leaf_cell] = if matches!(model, Model::ChildSumByArity(_)) {
@@ -165,7 +168,6 @@ fn tree(model: &Model, precision: Precision) {
         row.state.0 = slot(request, node);
         row
     };
-    let mut bench = Bench::new(model, precision, 1);
     let plan = bench.plan(STREAM, leaf_cell, 9, 0, true);
     let rows: Vec<_> = (0..2)
         .flat_map(|request| (0..leaves).map(move |leaf| at(request, leaf, 0)))
@@ -201,9 +203,15 @@ fn tree(model: &Model, precision: Precision) {
 fn trees_in_all_precisions() {
     if inside("networks::trees_in_all_precisions", &[]) {
         for precision in Precision::ALL {
-            tree(&Model::TreeLstm, precision);
-            tree(&Model::ChildSumTreeLstm, precision);
-            tree(&Model::ChildSumByArity(3), precision);
+            tree(Bench::new(&Model::TreeLstm, precision, 1), precision);
+            tree(
+                Bench::new(&Model::ChildSumTreeLstm, precision, 1),
+                precision,
+            );
+            tree(
+                Bench::new(&Model::ChildSumByArity(3), precision, 1),
+                precision,
+            );
         }
     }
 }
@@ -213,12 +221,80 @@ fn threads_may_run_in_any_order() {
     for seed in ["1", "2", "3"] {
         if inside("networks::threads_may_run_in_any_order", &[("SEED", seed)]) {
             let precision = Precision::F32;
-            chains(&Model::Lstm, precision);
-            chains(&Model::Gru, precision);
-            translations(precision);
-            tree(&Model::TreeLstm, precision);
-            tree(&Model::ChildSumTreeLstm, precision);
+            chains(Bench::new(&Model::Lstm, precision, 1), precision);
+            chains(Bench::new(&Model::Gru, precision, 1), precision);
+            translations(Bench::new(&Model::Seq2Seq, precision, 1), precision);
+            tree(Bench::new(&Model::TreeLstm, precision, 1), precision);
+            tree(
+                Bench::new(&Model::ChildSumTreeLstm, precision, 1),
+                precision,
+            );
             return;
         }
+    }
+}
+
+/// What has fused kernels, with widths that they take in every format.
+fn fused_bench(model: &Model, precision: Precision) -> Bench {
+    let spec = Spec {
+        hidden: 32,
+        embedding: 64,
+        ..spec()
+    };
+    Bench::of_steps(model, &spec, precision, StepKernels::Fused)
+}
+
+#[test]
+fn steps_are_fused_on_demand() {
+    for seed in ["0", "1"] {
+        let settings = [("CAPABILITY", "90"), ("SEED", seed)];
+        if inside("networks::steps_are_fused_on_demand", &settings) {
+            for precision in Precision::ALL {
+                let told = |bench: &Bench| bench.gpus.describe_steps().to_string();
+                let bench = fused_bench(&Model::Lstm, precision);
+                if precision == Precision::Tf32 {
+                    assert!(told(&bench).starts_with("steps of 96 by 128 by cuBLAS, because "));
+                } else {
+                    assert_eq!(told(&bench), "fused steps of 96 by 128");
+                }
+                chains(bench, precision);
+                chains(fused_bench(&Model::Gru, precision), precision);
+                translations(fused_bench(&Model::Seq2Seq, precision), precision);
+                tree(fused_bench(&Model::TreeLstm, precision), precision);
+                tree(fused_bench(&Model::ChildSumTreeLstm, precision), precision);
+            }
+            return;
+        }
+    }
+}
+
+#[test]
+fn fused_steps_and_others_take_turns() {
+    let settings = [("CAPABILITY", "90")];
+    if !inside("networks::fused_steps_and_others_take_turns", &settings) {
+        return;
+    }
+    // The widths of which the default takes some batches.
+    let spec = Spec {
+        hidden: 1024,
+        embedding: 1024,
+        ..spec()
+    };
+    let mut bench = Bench::of_steps(&Model::Lstm, &spec, Precision::F32, StepKernels::Auto);
+    let described = bench.gpus.describe_steps();
+    assert_eq!(described, "fused steps of 2048 by 4096 for 8 to 16 rows");
+    let plans = [9, 8, 7].map(|rows| bench.plan(STREAM, 0, rows, 0, true));
+    let rows: Vec<_> = (0..7).map(|request| row(request, 0, 3, 0)).collect();
+    bench.gather(plans[0], &rows, &[]);
+    // From the first place of the operand to the second and back, to the second again, and back by a copy.
+    for plan in [plans[0], plans[1], plans[1], plans[2]] {
+        bench.launch(plan, 1);
+    }
+    bench.fetch(STREAM, 0..7);
+    bench.gpus.signal(STREAM).unwrap();
+    bench.wait(STREAM, 5).unwrap();
+    for request in 0..7 {
+        let expected = bench.alone(request, &CellGraph::chain(CellId(0), 4));
+        bench.compare(request, &expected.state, Precision::F32);
     }
 }

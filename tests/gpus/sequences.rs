@@ -5,6 +5,7 @@ use batchlab::cuda::device::{Device, DeviceStream, StateSlot};
 use batchlab::cuda::gpu::Gpus;
 use batchlab::network::Spec;
 use batchlab::precision::Precision;
+use batchlab::step_kernels::StepKernels;
 use batchlab::units::{CellId, RequestId, StreamId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
@@ -187,7 +188,14 @@ fn what_has_no_persistent_kernels_is_refused_or_runs_in_others() {
     }
     let device = grnn::DataSheet::open("titan-v").unwrap();
     let made = |model: &Model, hidden| {
-        Gpus::new(model, &spec(hidden, 5), Precision::F32, Some(&device), 1)
+        Gpus::new(
+            model,
+            &spec(hidden, 5),
+            Precision::F32,
+            StepKernels::Auto,
+            Some(&device),
+            1,
+        )
     };
     assert_eq!(
         made(&Model::TreeLstm, 9).unwrap_err().to_string(),

@@ -70,9 +70,37 @@ pub struct Station {
     pub candidate: Elements,
     /// The products of the last step, in the order of the layer's matrices.
     pub products: Vec<Vec<f64>>,
+    /// What its steps have in addition if they are fused.
+    pub fused: Option<Fused>,
+}
+
+/// What fused steps have in addition.
+pub struct Fused {
+    /// The packed weights of each product.
+    weights: Vec<Memory<u8>>,
+    /// The second place of an LSTM's operand.
+    pub next: Elements,
+    /// The update gates of a GRU.
+    updates: Memory<f32>,
 }
 
 impl Station {
+    /// Lets fused kernels compute its steps.
+    pub fn fuse(&mut self, spec: &Spec, element: Element) {
+        let hidden = spec.hidden as usize;
+        let weights = self.layer.matrices.iter();
+        self.fused = Some(Fused {
+            weights: weights.map(|matrix| matrix.pack(element, hidden)).collect(),
+            next: Elements::new(element, self.size * self.stride(spec)),
+            updates: floats(self.size * hidden),
+        });
+    }
+
+    /// Whether a step leaves the next operand elsewhere than it reads this one.
+    pub fn moves_operand(&self) -> bool {
+        self.fused.is_some() && matches!(self.kind, Kind::Lstm | Kind::Encoder)
+    }
+
     /// The numbers in a row of the operand.
     pub fn stride(&self, spec: &Spec) -> usize {
         let (h, e) = (spec.hidden as usize, spec.embedding as usize);
@@ -152,6 +180,7 @@ impl Device {
                 if kind == Kind::Gru { size * (e + h) } else { 0 },
             ),
             products: Vec::new(),
+            fused: None,
         };
         station.operand = Elements::new(self.element, size * station.stride(&self.spec));
         station
@@ -236,6 +265,11 @@ impl Device {
         };
         let (product, mut narrow) = times(&station.layer.matrices[0], &operand, 0);
         station.products = vec![product];
+        if let Some(mut fused) = station.fused.take() {
+            self.fused_step(station, &mut fused, signals);
+            station.fused = Some(fused);
+            return;
+        }
         match station.kind {
             Kind::Lstm | Kind::Encoder | Kind::Decoder => {
                 let kind = [Kind::Lstm, Kind::Encoder, Kind::Decoder]
@@ -344,6 +378,85 @@ impl Device {
                 arguments.tail(self, station, signals);
                 self.launch("step_sum", self.grid(rows), &arguments);
             }
+        }
+    }
+
+    /// The same with the fused kernels.
+    fn fused_step(&mut self, station: &mut Station, fused: &mut Fused, signals: bool) {
+        let (h, e) = (self.spec.hidden, self.spec.embedding);
+        let stride = station.stride(&self.spec);
+        let grid = Grid {
+            blocks: [h.div_ceil(8), self.cut.rows, 1],
+            ..self.grid(station.size)
+        };
+        let bias = station.layer.biases[0].pointer();
+        let mut arguments = Arguments::default();
+        arguments.table(station);
+        match station.kind {
+            Kind::Lstm | Kind::Encoder => {
+                arguments
+                    .states(self)
+                    .words(station.layer.embedding.pointer(), &self.spec);
+                arguments
+                    .number((station.kind == Kind::Encoder).into())
+                    .pointer(station.operand.pointer())
+                    .pointer(fused.next.pointer())
+                    .pointer(fused.weights[0].pointer())
+                    .pointer(bias)
+                    .number(e)
+                    .number(h)
+                    .tail(self, station, signals);
+                self.launch("fused_lstm", grid, &arguments);
+                std::mem::swap(&mut station.operand, &mut fused.next);
+            }
+            Kind::Gru => {
+                arguments
+                    .pointer(self.pool.pointer())
+                    .number(self.width as u32)
+                    .pointer(station.operand.pointer())
+                    .pointer(station.candidate.pointer())
+                    .pointer(fused.updates.pointer())
+                    .pointer(fused.weights[0].pointer())
+                    .pointer(bias)
+                    .number(e)
+                    .number(h)
+                    .pointer(station.age.pointer());
+                self.launch("fused_gru_reset", grid, &arguments);
+                let candidate = station.candidate.numbers();
+                let matrix = &station.layer.matrices[1];
+                station
+                    .products
+                    .push(matrix.times(station.size, &candidate, stride, 0));
+                let mut arguments = Arguments::default();
+                arguments
+                    .table(station)
+                    .states(self)
+                    .words(station.layer.embedding.pointer(), &self.spec);
+                arguments
+                    .pointer(station.operand.pointer())
+                    .pointer(station.candidate.pointer())
+                    .pointer(fused.updates.pointer())
+                    .pointer(fused.weights[1].pointer())
+                    .pointer(bias)
+                    .number(e)
+                    .number(h)
+                    .tail(self, station, signals);
+                self.launch("fused_gru_update", grid, &arguments);
+            }
+            Kind::Leaf | Kind::SumLeaf | Kind::Pair => {
+                arguments
+                    .states(self)
+                    .pointer(station.operand.pointer())
+                    .pointer(fused.weights[0].pointer())
+                    .pointer(bias)
+                    .number(stride as u32)
+                    .number(h)
+                    .tail(self, station, signals);
+                let is_pair = station.kind == Kind::Pair;
+                let name = if is_pair { "fused_pair" } else { "fused_leaf" };
+                self.launch(name, grid, &arguments);
+            }
+            Kind::Decoder | Kind::Sum => unreachable!("its steps are never fused"),
         }
     }
 

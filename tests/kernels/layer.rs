@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
+use batchlab::cuda::gpu::fused::pack;
 use batchlab::network::Spec;
 use batchlab::network::weights::{Weights, tensors};
 use batchlab::units::CellId;
 use batchlab::workload::model::Model;
 
 use super::host_cuda::Element;
-use super::memory::{Elements, Memory, floats, rounded};
+use super::memory::{Elements, Memory, bits_of, floats, rounded};
 
 /// The cells that have kernels of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,11 @@ impl Kind {
         Kind::CHAINS.contains(&self)
     }
 
+    /// Whether a fused kernel computes its steps, or two do.
+    pub fn is_gated(self) -> bool {
+        !matches!(self, Kind::Decoder | Kind::Sum)
+    }
+
     pub fn is_leaf(self) -> bool {
         matches!(self, Kind::Leaf | Kind::SumLeaf)
     }
@@ -89,6 +95,20 @@ impl Matrix {
                 .map(|weights| dot(weights, x))
         })
         .collect()
+    }
+
+    /// The weights of gates, packed for the fused kernels.
+    pub fn pack(&self, element: Element, hidden: usize) -> Memory<u8> {
+        let width = if element == Element::F32 { 4 } else { 2 };
+        let bytes = self.numbers.iter().flat_map(|number| {
+            let bits = bits_of(element, *number as f32).to_le_bytes();
+            bits.into_iter().take(width)
+        });
+        let bytes: Vec<u8> = bytes.collect();
+        let packed = pack(&bytes, self.outputs / hidden, self.inputs * width);
+        let mut memory = Memory::new(packed.len(), 0, 0xa5);
+        memory.copy_from_slice(&packed);
+        memory
     }
 }
 

@@ -16,6 +16,7 @@ mod compile;
 mod device;
 mod equations;
 mod faults;
+mod fused;
 mod grnn;
 mod layer;
 mod listed;

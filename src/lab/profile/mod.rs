@@ -47,6 +47,7 @@ use self::whole::TaskTime;
 use crate::base::error::{Error, Result};
 use crate::base::memory::require;
 use crate::base::precision::Precision;
+use crate::base::step_kernels::StepKernels;
 use crate::base::units::CellId;
 use crate::core::backend::Backend;
 use crate::core::cost::grnn;
@@ -143,6 +144,7 @@ pub struct ProfileSettings {
     pub workers: usize,
     pub executor: &'static dyn Executor,
     pub precision: Precision,
+    pub step_kernels: StepKernels,
     /// The device whose model chooses persistent kernels, if they are measured too.
     pub persistent: Option<grnn::DataSheet>,
 }

@@ -193,13 +193,14 @@ fn load(wanted: &ProfileTarget, settings: &ProfileSettings) -> Result<Box<dyn Lo
     let ProfileSettings {
         executor,
         precision,
+        step_kernels,
         workers,
         persistent,
         ..
     } = settings;
     executor.check(&wanted.model, *precision)?;
     let network = Network::new(&wanted.model, &wanted.spec)?;
-    let mut on = WorkerSettings::new(*workers, *precision);
+    let mut on = WorkerSettings::new(*workers, *precision).with(*step_kernels);
     if let Some(device) = persistent {
         on = on.with(device.clone());
     }

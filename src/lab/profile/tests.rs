@@ -7,6 +7,7 @@ use rand::RngExt as _;
 use super::report::ProfileReport;
 use super::*;
 use crate::base::precision::Precision;
+use crate::base::step_kernels::StepKernels;
 use crate::base::units::{Nanos, Share};
 use crate::core::cost::table::{CostTable, Overhead};
 use crate::core::cost::timing::{Start, Timing};
@@ -186,6 +187,7 @@ fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, ProfileReport) {
         workers: 1,
         executor,
         precision: Precision::F32,
+        step_kernels: StepKernels::Auto,
         persistent: None,
     };
     let mut session = Session::new(vec![wanted], settings).unwrap();

@@ -174,6 +174,7 @@ impl Executor for CudaExecutor {
             network.model(),
             network.spec(),
             workers.precision,
+            workers.get().copied().unwrap_or_default(),
             persistent,
             workers.count,
         )?;
@@ -239,8 +240,12 @@ impl Loaded for OnGpus {
             Some(_) => ", traditional kernels".into(),
             None => String::new(),
         };
+        let steps = match self.gpus.describe_steps() {
+            "" => String::new(),
+            steps => format!(", {steps}"),
+        };
         format!(
-            "{times}{}, driver CUDA {driver}, NVRTC {nvrtc}, cuBLAS {cublas}, {}{kernels}",
+            "{times}{}, driver CUDA {driver}, NVRTC {nvrtc}, cuBLAS {cublas}, {}{kernels}{steps}",
             names.join(" + "),
             self.precision,
         )

@@ -477,7 +477,8 @@ fn load_network(
 ) -> Result<Box<dyn Loaded>> {
     let model = &scenario.workload.model;
     let device = &scenario.device;
-    let mut workers = WorkerSettings::new(device.workers, device.precision);
+    let mut workers =
+        WorkerSettings::new(device.workers, device.precision).with(device.step_kernels);
     if let Some(file) = &device.grnn
         && executor.abilities().persistent_kernels
     {

@@ -29,6 +29,7 @@ pub use self::section::unknown_name;
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
 use crate::base::shipped;
+use crate::base::step_kernels::StepKernels;
 use crate::base::units::{Nanos, Rate};
 use crate::core::cost::table::Overhead;
 use crate::core::policy::registry::{ConfiguredPolicy, Registry};
@@ -205,6 +206,12 @@ pub struct DeviceSection {
     pub kv_tokens: Option<u32>,
     #[serde(deserialize_with = "tables::choice")]
     pub precision: Precision,
+    /// The kernels of steps on a GPU.
+    #[serde(
+        deserialize_with = "tables::choice",
+        skip_serializing_if = "is_default"
+    )]
+    pub step_kernels: StepKernels,
     /// The longest time of a task on a GPU; `None` for the backend's limit.
     #[serde(
         with = "tables::positive_time",

@@ -152,6 +152,45 @@ static inline int __all_sync(unsigned mask, int yes, HOST_LINE) {
   return host_cuda::vote(HOST_SITE("__all_sync"), mask, yes == 0) == 0;
 }
 
+// A warp's part of a product of tiles, as the kernels' `multiply_tile` tells it: all lanes bring theirs, and the last multiplies.
+// It is of no concern to a sanitizer of threads what lanes tell each other here, on stacks that others had before.
+template <class WordProduct, class Sums, class Left, class Right>
+struct HostTiles {
+  Sums sums;
+  Left left;
+  Right right;
+
+  __attribute__((no_sanitize("thread"))) static void act(const uint64_t *brought) {
+    double products[16][8] = {};
+    for (unsigned row = 0; row < 16; row++) {
+      for (unsigned column = 0; column < 8; column++) {
+        for (unsigned word = 0; word < 8; word++) {
+          const auto &of_row = *reinterpret_cast<const HostTiles *>(brought[row % 8 * 4 + word % 4]);
+          const auto &of_column = *reinterpret_cast<const HostTiles *>(brought[column * 4 + word % 4]);
+          products[row][column] += WordProduct::of(of_row.left.at[row / 8 + 2 * (word / 4)], of_column.right.at[word / 4]);
+        }
+      }
+    }
+    for (unsigned lane = 0; lane < 32; lane++) {
+      for (unsigned sum = 0; sum < 4; sum++) {
+        float &theirs = reinterpret_cast<HostTiles *>(brought[lane])->sums.at[sum];
+        theirs = static_cast<float>(theirs + products[lane / 4 + 8 * (sum / 2)][2 * (lane % 4) + sum % 2]);
+      }
+    }
+  }
+};
+
+template <class WordProduct, class Sums, class Left, class Right>
+__attribute__((no_sanitize("thread"))) static Sums host_multiply_tile(Sums sums, Left left, Right right, HOST_LINE) {
+  HostTiles<WordProduct, Sums, Left, Right> own = {sums, left, right};
+  host_cuda::Exchange exchange;
+  exchange.brought = reinterpret_cast<uint64_t>(&own);
+  exchange.source = host_cuda::lane();
+  exchange.act = own.act;
+  host_cuda::meet_warp(HOST_SITE("a product of tiles"), ~0u, exchange);
+  return own.sums;
+}
+
 // As on the device, atomics order nothing but themselves. The second parameter's type is not deduced, so that a literal fits.
 template <class T>
 static inline T atomicAdd(T *address, std::common_type_t<T> value) {

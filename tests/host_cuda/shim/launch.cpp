@@ -96,6 +96,11 @@ std::string text(const Site &site) {
   return std::string(site.call) + " (" + file.substr(file.rfind('/') + 1) + ":" + std::to_string(site.line) + ")";
 }
 
+// Whether two sites are of one line of the sources; nearly always their files have one address.
+bool same_place(const Site &a, const Site &b) {
+  return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
+}
+
 std::string text(const Thread &thread) {
   return "thread " + text(thread.place.thread) + " of block " + text(thread.place.block);
 }
@@ -318,7 +323,12 @@ void Grid::entry() {
 
 void Grid::end(Thread &thread) {
   thread.fiber.stop();
+#ifdef HOST_CUDA_TSAN
+  // To the sanitizer what another wrote on it would be no other's memory.
+  thread.stack = Stack();
+#else
   stacks.push_back(std::move(thread.stack));
+#endif
   Block *block = thread.block;
   if (block->ended < block->threads.size()) return;
   const std::shared_ptr<Cluster> cluster = block->cluster;
@@ -387,7 +397,7 @@ void Grid::meet_warp(Site site, unsigned mask, Exchange &exchange) {
       fail("DIVERGENCE: " + text(thread) + " waits at " + text(site) + " for " + text(other) + ", which has ended");
     }
     if ((warp.waiting >> lane & 1) == 0) continue;
-    if (other.mask != mask || other.site.line != site.line || strcmp(other.site.file, site.file) != 0) {
+    if (other.mask != mask || !same_place(other.site, site)) {
       fail("DIVERGENCE: " + text(thread) + " waits at " + text(site) + ", and " + text(other) + " at " + text(other.site) +
            " or with another mask");
     }
@@ -400,6 +410,13 @@ void Grid::meet_warp(Site site, unsigned mask, Exchange &exchange) {
     wait(thread, site);
   } else {
     unsigned votes = 0;
+    if (exchange.act != nullptr) {
+      uint64_t brought[warp_lanes] = {};
+      for (unsigned lane = 0; lane < warp_lanes; lane++) {
+        if (members >> lane & 1) brought[lane] = lanes[lane].exchange->brought;
+      }
+      exchange.act(brought);
+    }
     for (unsigned lane = 0; lane < warp_lanes; lane++) {
       if (members >> lane & 1) votes |= unsigned(lanes[lane].exchange->brought & 1) << lane;
     }

@@ -36,6 +36,8 @@ struct Exchange {
   uint64_t taken = 0;
   // A bit for each lane that brought a 1 in its lowest bit.
   unsigned votes = 0;
+  // What the last lane to come does for all, with what each has brought; nothing if lanes only take values.
+  void (*act)(const uint64_t *brought) = nullptr;
 };
 
 // The thread that runs.

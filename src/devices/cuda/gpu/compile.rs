@@ -38,10 +38,14 @@ pub fn headers() -> [(&'static str, &'static str); 3] {
     ["portable.cuh", "grnn_sums.cuh", "grnn.cuh"].map(file)
 }
 
-/// The files with the kernels of cells, which need no constant other than the element.
+/// The file with the fused kernels of steps.
+pub(super) const FUSED: &str = "fused.cu";
+
+/// The files with the kernels of cells, which need no constant other than the element. [`FUSED`] is not one of them: it
+/// takes the compiler two to three seconds, and GPUs before compute capability 8.0 can't run it.
 pub(super) fn cell_files() -> impl Iterator<Item = &'static str> {
     let names = FOLDER.files().filter_map(|file| file.path().to_str());
-    names.filter(|name| name.ends_with(".cu") && !name.starts_with("grnn"))
+    names.filter(|name| name.ends_with(".cu") && !name.starts_with("grnn") && *name != FUSED)
 }
 
 /// The kernels that a file exports.

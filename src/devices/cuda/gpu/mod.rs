@@ -13,6 +13,7 @@ mod compile;
 pub mod cublas;
 pub mod driver;
 pub mod floors;
+pub mod fused;
 pub mod grnn;
 mod host;
 pub mod libraries;
@@ -32,7 +33,7 @@ use cudarc::driver::{result, sys};
 
 use self::cache::KernelCache;
 use self::cells::Sequences;
-use self::compile::{LoadedKernels, cell_files, options};
+use self::compile::{FUSED, LoadedKernels, cell_files, options};
 use self::driver::Gpu;
 use self::host::GpuHost;
 use self::memory::Mapped;
@@ -46,6 +47,7 @@ use super::device::{
 };
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::precision::Precision;
+use crate::base::step_kernels::StepKernels;
 use crate::base::units::WorkerId;
 use crate::core::cost::grnn::DataSheet;
 use crate::core::workload::model::Model;
@@ -71,6 +73,8 @@ pub struct Gpus {
     fetched: Mapped<f32>,
     /// The stream of each copy to the host, and the signal after the copy.
     copies: Vec<Option<(DeviceStream, u64)>>,
+    /// Which steps are [fused](fused), for the description.
+    steps: String,
     /// The size of a state, in numbers.
     state: usize,
     spec: Spec,
@@ -89,10 +93,13 @@ impl Gpus {
     ///
     /// Fails if a library is missing or too old, if there are fewer GPUs than workers or too little memory, or if the
     /// model has no kernels.
+    ///
+    /// `step_kernels` decides how the steps of gated cells are computed.
     pub fn new(
         model: &Model,
         spec: &Spec,
         precision: Precision,
+        step_kernels: StepKernels,
         persistent: Option<&DataSheet>,
         workers: usize,
     ) -> Result<Gpus> {
@@ -112,6 +119,7 @@ impl Gpus {
         let cache = KernelCache::user_cache();
         let state = cells::state(model, spec);
         let mut opened = Vec::with_capacity(workers);
+        let mut steps = String::new();
         for number in 0..workers {
             let nvrtc = nvrtc.clone();
             let cublas = cublas.clone();
@@ -122,10 +130,12 @@ impl Gpus {
                 cublas,
                 cache,
             };
-            let kernels =
-                LoadedKernels::load(&host, cell_files(), &options(precision)).or_way_out(CPU)?;
-            let mut upload = Upload::new(&host.gpu, &weights, spec, precision);
+            let mut upload = Upload::new(&host.gpu, &weights, spec, precision, step_kernels);
             let cells = cells::build_cells(model, &mut upload).map_err(Error::failure)?;
+            let is_fused = upload.fused.iter().any(|(_, batches)| batches.is_ok());
+            let files = cell_files().chain(is_fused.then_some(FUSED));
+            let kernels = LoadedKernels::load(&host, files, &options(precision)).or_way_out(CPU)?;
+            steps = fused::describe(step_kernels, &upload.fused);
             let sequences =
                 persistent.map(|device| Sequences::new(host.clone(), model, device, &mut upload));
             opened.push(GpuWorker {
@@ -161,6 +171,7 @@ impl Gpus {
             words: Mapped::new(&gpus[0], 0, "words").map_err(Error::failure)?,
             fetched: Mapped::new(&gpus[0], 0, "fetched states").map_err(Error::failure)?,
             copies: Vec::new(),
+            steps,
             state,
             spec: spec.clone(),
             precision,
@@ -171,6 +182,11 @@ impl Gpus {
     pub fn describe(&self, worker: WorkerId) -> String {
         let gpu = &self.workers[worker.index()].gpu;
         format!("{}, {} multiprocessors", gpu.name, gpu.multiprocessors)
+    }
+
+    /// Which steps of gated cells are fused, to follow the precision in a description; empty if it goes without saying.
+    pub fn describe_steps(&self) -> &str {
+        &self.steps
     }
 
     /// Whether launches of several steps run in persistent kernels.

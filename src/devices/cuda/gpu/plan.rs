@@ -4,9 +4,9 @@ use cudarc::driver::result::{self, graph::launch};
 use cudarc::driver::sys::{CUgraphExec, CUgraphInstantiate_flags, CUstreamCaptureMode};
 
 use super::call::KernelCall;
-use super::cells::{PlannedWork, RowTable, WorkSetup};
+use super::cells::{GpuCell, PlannedWork, RowTable, WorkSetup};
 use super::driver::Owned;
-use super::stream::StreamState;
+use super::stream::{OperandPlaces, StreamState};
 use super::worker::GpuWorker;
 use crate::base::precision::Precision;
 use crate::devices::cuda::device::{BatchShape, DeviceBatch, DeviceFault};
@@ -20,6 +20,10 @@ pub(super) struct PlanState {
     pub memory: usize,
     gather: KernelCall,
     launch: PlannedLaunch,
+    /// The places of the operand, if it has two. The launch above reads the first.
+    places: Option<OperandPlaces>,
+    /// The launch that reads the second place, if each leaves the operand in the place that it does not read.
+    launch_moved: Option<PlannedLaunch>,
 }
 
 #[derive(Debug)]
@@ -45,31 +49,36 @@ impl PlanState {
         let [rows, inputs, age, arrived, ref buffers @ ..] = stream.pieces(memory)[..] else {
             unreachable!("a plan's memory is made before the plan")
         };
-        let setup = WorkSetup {
+        let mut setup = WorkSetup {
             kernels: &worker.kernels,
             spec,
             multiprocessors: worker.gpu.multiprocessors,
             element: precision.bytes() as u32,
             shape,
             buffers: buffers.to_vec(),
+            moved: false,
             table: RowTable { rows, inputs, age },
             states: worker.states(words),
             tail: stream.tail(arrived, shape.signals),
         };
-        let mut work = cell.work(&setup);
-        let is_captured = cell.is_captured();
-        // SAFETY: the stream's memory fits the shape.
-        unsafe { stream.load_products(&work, is_captured) }?;
-        let launch = if is_captured {
-            PlannedLaunch::Graph(capture(stream, &mut work)?)
-        } else {
-            PlannedLaunch::OneByOne(work)
+        let gather = cell.gather(&setup);
+        let launch = PlannedLaunch::new(cell, &setup, stream)?;
+        let places = cell.places().map(|places| OperandPlaces {
+            addresses: places.map(|place| setup.buffers[place]),
+            bytes: cell.buffers(&shape)[places[0]].bytes(precision),
+        });
+        setup.moved = cell.moves_operand(shape.rows);
+        let launch_moved = match setup.moved {
+            true => Some(PlannedLaunch::new(cell, &setup, stream)?),
+            false => None,
         };
         Ok(PlanState {
             shape,
             memory,
-            gather: cell.gather(&setup),
+            gather,
             launch,
+            places,
+            launch_moved,
         })
     }
 
@@ -93,6 +102,8 @@ impl PlanState {
                 .staging
                 .write(batch, stream.next_signal(), stream.signal_count())?;
         self.gather.set_staged(staged, inputs, rows as u32);
+        // A gather writes to the first place.
+        stream.moved[self.memory] = false;
         stream.handle().gpu.bind()?;
         // SAFETY: the arguments are those of the cell's gather; the stream's memory fits the shape and outlives its
         // work, and the staged batch stays until the task has signalled.
@@ -110,8 +121,17 @@ impl PlanState {
 
     /// Queues a launch over the gathered rows.
     pub fn launch(&mut self, stream: &mut StreamState) -> Result<(), DeviceFault> {
+        if self.launch_moved.is_none()
+            && let Some(places) = &self.places
+        {
+            stream.move_back(self.memory, places)?;
+        }
         let on = stream.handle();
-        match &mut self.launch {
+        let planned = match &mut self.launch_moved {
+            Some(launch_moved) if stream.moved[self.memory] => launch_moved,
+            _ => &mut self.launch,
+        };
+        match planned {
             // SAFETY: the graph was captured on this stream, whose memory outlives its work.
             PlannedLaunch::Graph(graph) => on.call("a graph can't be queued", |on| unsafe {
                 launch(graph.raw, on)
@@ -119,10 +139,31 @@ impl PlanState {
             // SAFETY: the work was made for this stream, whose memory fits the shape and outlives its work.
             PlannedLaunch::OneByOne(work) => unsafe { queue(work, stream) }?,
         }
+        if self.launch_moved.is_some() {
+            stream.moved[self.memory] ^= true;
+        }
         if self.shape.signals {
             stream.queued += 1;
         }
         Ok(())
+    }
+}
+
+impl PlannedLaunch {
+    fn new(
+        cell: &dyn GpuCell,
+        setup: &WorkSetup<'_>,
+        stream: &StreamState,
+    ) -> Result<PlannedLaunch, DeviceFault> {
+        let mut work = cell.work(setup);
+        let is_captured = cell.is_captured();
+        // SAFETY: the stream's memory fits the shape.
+        unsafe { stream.load_products(&work, is_captured) }?;
+        Ok(if is_captured {
+            PlannedLaunch::Graph(capture(stream, &mut work)?)
+        } else {
+            PlannedLaunch::OneByOne(work)
+        })
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct StreamState {
     /// The working memories, each of several [pieces](StreamState::pieces): one for each cell type, and the last for
     /// persistent kernels. Cells that share one use the first. A memory is empty before its first batch.
     batches: Vec<Vec<GpuMemory>>,
+    /// For each working memory, whether the operand is in the second of its [places](GpuCell::places).
+    pub moved: Vec<bool>,
     pub staging: Staging,
     /// The signal's counter on the GPU.
     counted: GpuMemory,
@@ -70,6 +72,7 @@ impl StreamState {
             loaded: RefCell::default(),
             events,
             batches: (0..=cell_types).map(|_| Vec::new()).collect(),
+            moved: vec![false; cell_types + 1],
             staging: Staging::new(gpu),
             signal: signal(kernels, &counted, &host),
             counted,
@@ -181,6 +184,24 @@ impl StreamState {
         Ok(true)
     }
 
+    /// Queues a copy of an operand to the first of its places, if it is in the second.
+    pub fn move_back(&mut self, memory: usize, places: &OperandPlaces) -> Result<(), DeviceFault> {
+        if !self.moved[memory] {
+            return Ok(());
+        }
+        let OperandPlaces {
+            addresses: [first, second],
+            bytes,
+        } = *places;
+        // SAFETY: both places are buffers of the working memory, which outlives the stream's work and fits the rows.
+        self.handle()
+            .call("an operand can't be moved", |on| unsafe {
+                result::memcpy_dtod_async(first, second, bytes, on)
+            })?;
+        self.moved[memory] = false;
+        Ok(())
+    }
+
     /// The addresses of a working memory's pieces: the tables of rows and of their inputs, the launches since the
     /// gather, the blocks that have arrived, and the buffers of the cell.
     pub fn pieces(&self, memory: usize) -> Vec<u64> {
@@ -264,6 +285,13 @@ impl StreamState {
             }
         })
     }
+}
+
+/// The [places](GpuCell::places) of an operand that has two, and the bytes of a batch's rows there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OperandPlaces {
+    pub addresses: [u64; 2],
+    pub bytes: usize,
 }
 
 /// The sizes of the pieces of a working memory for batches of a shape, in bytes.

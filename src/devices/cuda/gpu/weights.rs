@@ -1,14 +1,16 @@
 //! Weights on a GPU, in the layout that kernels and products read.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use half::vec::HalfFloatVecExt;
 use half::{bf16, f16};
 
 use super::driver::Gpu;
+use super::fused::{FusedWeights, GatedProduct, StepRule, pack};
 use super::memory::GpuMemory;
 use crate::base::precision::Precision;
+use crate::base::step_kernels::StepKernels;
 use crate::devices::cuda::device::DeviceFault;
 use crate::devices::network::Spec;
 use crate::devices::network::weights::Weights;
@@ -33,6 +35,10 @@ pub(super) struct Upload<'a> {
     pub weights: &'a Weights,
     pub spec: &'a Spec,
     pub precision: Precision,
+    /// Which steps are fused.
+    rule: StepRule,
+    /// For each gated product the batches whose steps are fused, or why there are none.
+    pub fused: Vec<(GatedProduct, Result<RangeInclusive<u32>, String>)>,
     /// The tables that were copied already, which several cells share.
     tables: Vec<(String, Arc<GpuMemory>)>,
 }
@@ -43,12 +49,20 @@ impl<'a> Upload<'a> {
         weights: &'a Weights,
         spec: &'a Spec,
         precision: Precision,
+        step_kernels: StepKernels,
     ) -> Upload<'a> {
+        let rule = StepRule {
+            wanted: step_kernels,
+            precision,
+            architecture: gpu.architecture,
+        };
         Upload {
             gpu,
             weights,
             spec,
             precision,
+            rule,
+            fused: Vec::new(),
             tables: Vec::new(),
         }
     }
@@ -60,6 +74,47 @@ impl<'a> Upload<'a> {
 
     /// A matrix that joins some rows of tensors side by side, as far as the tensors have these rows.
     pub fn rows(&self, tensors: &[&str], rows: Range<usize>) -> Result<Matrix, DeviceFault> {
+        let (joined, inputs) = self.join(tensors, rows);
+        let memory = Arc::new(GpuMemory::with_bytes(
+            self.gpu,
+            &elements(&joined, self.precision),
+            "weights",
+        )?);
+        Ok(Matrix {
+            memory,
+            outputs: (joined.len() / inputs) as u32,
+            inputs: inputs as u32,
+        })
+    }
+
+    /// A matrix of a gated cell that was made of these [rows](Upload::rows), packed for the fused kernels, if they
+    /// compute any of its batches.
+    pub fn fuse(
+        &mut self,
+        matrix: &Matrix,
+        tensors: &[&str],
+        rows: Range<usize>,
+    ) -> Result<Option<FusedWeights>, DeviceFault> {
+        let product = GatedProduct {
+            gates: matrix.outputs / self.spec.hidden,
+            inputs: matrix.inputs,
+            units: self.spec.hidden,
+        };
+        let batches = self.rule.batches(product);
+        self.fused.push((product, batches.clone()));
+        let Ok(batches) = batches else {
+            return Ok(None);
+        };
+        let (joined, inputs) = self.join(tensors, rows);
+        let bytes = elements(&joined, self.precision);
+        let row_bytes = inputs * self.precision.bytes() as usize;
+        let packed = pack(&bytes, product.gates as usize, row_bytes);
+        let memory = GpuMemory::with_bytes(self.gpu, &packed, "weights")?;
+        Ok(Some(FusedWeights::new(memory, batches, product)))
+    }
+
+    /// Some rows of tensors side by side, and their width.
+    fn join(&self, tensors: &[&str], rows: Range<usize>) -> (Vec<f32>, usize) {
         let taken: Vec<(Vec<f32>, usize)> = tensors
             .iter()
             .map(|name| self.weights.matrix(name))
@@ -72,16 +127,7 @@ impl<'a> Upload<'a> {
                 joined.extend_from_slice(&tensor[row * width..][..*width]);
             }
         }
-        let memory = Arc::new(GpuMemory::with_bytes(
-            self.gpu,
-            &elements(&joined, self.precision),
-            "weights",
-        )?);
-        Ok(Matrix {
-            memory,
-            outputs: outputs as u32,
-            inputs: inputs as u32,
-        })
+        (joined, inputs)
     }
 
     /// A table of embeddings.

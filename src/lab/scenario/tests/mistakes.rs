@@ -194,7 +194,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "[device]",
             "[device]\nworker = 2",
-            "s.toml:9: device.worker: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, kv_tokens, precision, task_limit",
+            "s.toml:9: device.worker: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, kv_tokens, precision, step_kernels, task_limit",
         ),
         (
             "[device]",
@@ -406,7 +406,7 @@ fn bad_overrides_are_named() {
         ),
         (
             "device.wrkers=2",
-            "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, kv_tokens, precision, task_limit",
+            "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, kv_tokens, precision, step_kernels, task_limit",
         ),
         (
             "device.signal=fused",

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::{
-    BatchShape, BufferSize, DeviceFault, GpuCell, GpuMemory, KernelCall, Matrix, PlannedWork,
-    Upload, WorkSetup, operand_and_product,
+    BatchShape, BufferSize, DeviceFault, FusedWeights, GpuCell, GpuMemory, KernelCall, Matrix,
+    PlannedWork, Upload, WorkSetup, operand_and_product,
 };
 
 /// The additional work of an LSTM step.
@@ -25,6 +25,8 @@ pub(in super::super) struct GpuLstm {
     embedding: Arc<GpuMemory>,
     /// The weights from \[x|h\] to the gates i, f, g and o.
     gates: Matrix,
+    /// The same for fused kernels. A decoder has none: its words need h in the operand, in a place that does not move.
+    fused: Option<FusedWeights>,
     bias: Arc<GpuMemory>,
 }
 
@@ -32,6 +34,8 @@ pub(in super::super) struct GpuLstm {
 const OPERAND: usize = 0;
 const PRODUCT: usize = 1;
 const SCORES: usize = 2;
+/// The second place of the operand, for a cell with fused kernels.
+const MOVED: usize = 2;
 
 impl GpuLstm {
     pub fn new(
@@ -40,12 +44,19 @@ impl GpuLstm {
         name: &str,
         embedding: &str,
     ) -> Result<GpuLstm, DeviceFault> {
-        let gates = upload.matrix(&[&format!("{name}.weight_ih"), &format!("{name}.weight_hh")])?;
+        let tensors = ["ih", "hh"].map(|part| format!("{name}.weight_{part}"));
+        let tensors = tensors.each_ref().map(String::as_str);
+        let gates = upload.matrix(&tensors)?;
+        let fused = match kind {
+            LstmKind::Decoder => None,
+            _ => upload.fuse(&gates, &tensors, 0..usize::MAX)?,
+        };
         let embedding = upload.table(embedding)?;
         Ok(GpuLstm {
             kind,
             embedding,
             gates,
+            fused,
             bias: upload.bias(&format!("{name}.bias"))?,
         })
     }
@@ -53,7 +64,20 @@ impl GpuLstm {
 
 impl GpuCell for GpuLstm {
     fn buffers(&self, shape: &BatchShape) -> Vec<BufferSize> {
-        operand_and_product(shape, &self.gates).into()
+        let [operand, product] = operand_and_product(shape, &self.gates);
+        let mut buffers = vec![operand, product];
+        if self.fused.is_some() {
+            buffers.push(operand);
+        }
+        buffers
+    }
+
+    fn places(&self) -> Option<[usize; 2]> {
+        self.fused.as_ref().map(|_| [OPERAND, MOVED])
+    }
+
+    fn moves_operand(&self, rows: u32) -> bool {
+        self.fused.as_ref().is_some_and(|fused| fused.takes(rows))
     }
 
     fn gather(&self, at: &WorkSetup<'_>) -> KernelCall {
@@ -61,6 +85,23 @@ impl GpuCell for GpuLstm {
     }
 
     fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {
+        if let Some(fused) = self
+            .fused
+            .as_ref()
+            .filter(|fused| fused.takes(at.shape.rows))
+        {
+            let operand = operand(at);
+            let next = at.buffers[if at.moved { OPERAND } else { MOVED }];
+            let arguments = (
+                at.states(),
+                at.words(&self.embedding),
+                u32::from(self.kind == LstmKind::Encoder),
+                (operand, next, fused.address(), self.bias.address()),
+                at.widths(),
+                at.tail(),
+            );
+            return vec![at.fused_call("fused_lstm", fused, arguments)];
+        }
         let operand = at.buffers[OPERAND];
         let product = at.buffers[PRODUCT];
         let words = at.words(&self.embedding);
@@ -89,13 +130,18 @@ impl GpuCell for GpuLstm {
     }
 }
 
+/// The address of \[x|h\].
+fn operand(at: &WorkSetup<'_>) -> u64 {
+    at.buffers[if at.moved { MOVED } else { OPERAND }]
+}
+
 /// The gather of \[x|h\]. With `feeds_back`, x is the embedding of the word in the state.
 fn gather(at: &WorkSetup<'_>, embedding: &GpuMemory, feeds_back: bool) -> KernelCall {
     let arguments = (
         at.pool(),
         at.words(embedding),
         u32::from(feeds_back),
-        at.buffers[OPERAND],
+        operand(at),
         at.widths(),
     );
     at.gathering("gather_chain", at.widest(), arguments)
@@ -163,6 +209,8 @@ pub(in super::super) struct GpuGru {
     gates: Matrix,
     /// The weights from \[x|r∘h\] to the new value n.
     candidate: Matrix,
+    /// Both for fused kernels.
+    fused: Option<[FusedWeights; 2]>,
     /// The biases of r, z and n.
     bias: Arc<GpuMemory>,
 }
@@ -171,10 +219,16 @@ impl GpuGru {
     pub fn new(upload: &mut Upload<'_>) -> Result<GpuGru, DeviceFault> {
         let tensors = ["gru.weight_ih", "gru.weight_hh"];
         let hidden = upload.spec.hidden as usize;
+        let [of_gates, of_candidate] = [0..2 * hidden, 2 * hidden..3 * hidden];
+        let gates = upload.rows(&tensors, of_gates.clone())?;
+        let candidate = upload.rows(&tensors, of_candidate.clone())?;
+        let fused_gates = upload.fuse(&gates, &tensors, of_gates)?;
+        let fused_candidate = upload.fuse(&candidate, &tensors, of_candidate)?;
         Ok(GpuGru {
             embedding: upload.table("embedding.weight")?,
-            gates: upload.rows(&tensors, 0..2 * hidden)?,
-            candidate: upload.rows(&tensors, 2 * hidden..3 * hidden)?,
+            gates,
+            candidate,
+            fused: fused_gates.zip(fused_candidate).map(Into::into),
             bias: upload.bias("gru.bias")?,
         })
     }
@@ -199,6 +253,30 @@ impl GpuCell for GpuGru {
         let units = at.widest();
         let bias = self.bias.address();
         let words = at.words(&self.embedding);
+        if let Some([of_gates, of_candidate]) = &self.fused
+            && [of_gates, of_candidate]
+                .iter()
+                .all(|fused| fused.takes(at.shape.rows))
+        {
+            let reset = (
+                at.table(),
+                at.pool(),
+                (operand, candidate, gates, of_gates.address(), bias),
+                at.widths(),
+                at.table.age,
+            );
+            let update = (
+                at.states(),
+                words,
+                (operand, candidate, gates, of_candidate.address(), bias),
+                at.widths(),
+                at.tail(),
+            );
+            return vec![
+                at.fused_call("fused_gru_reset", of_gates, reset),
+                at.fused_call("fused_gru_update", of_candidate, update),
+            ];
+        }
         let reset = (
             at.table(),
             at.pool(),

@@ -11,6 +11,7 @@ use self::trees::{GpuChildSum, GpuTreeNode};
 use super::call::{Argument, BLOCK, KernelCall};
 use super::compile::LoadedKernels;
 use super::cublas::GpuProduct;
+use super::fused::{self, FusedWeights};
 use super::memory::GpuMemory;
 use super::weights::{Matrix, Upload};
 use crate::base::precision::Precision;
@@ -42,6 +43,17 @@ pub(super) trait GpuCell: std::fmt::Debug + Send {
 
     /// The kernels and products that compute the batch, in order.
     fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork>;
+
+    /// The buffers of the two places of the operand, for a cell some of whose batches write the next operand elsewhere
+    /// than they read this one.
+    fn places(&self) -> Option<[usize; 2]> {
+        None
+    }
+
+    /// Whether a batch of this size leaves the operand in the other [place](GpuCell::places).
+    fn moves_operand(&self, _rows: u32) -> bool {
+        false
+    }
 }
 
 /// The size of a buffer.
@@ -150,6 +162,8 @@ pub(super) struct WorkSetup<'a> {
     pub element: u32,
     pub shape: BatchShape,
     pub buffers: Vec<u64>,
+    /// Whether the operand is in the second of its [places](GpuCell::places).
+    pub moved: bool,
     pub table: RowTable,
     pub states: StatePool,
     pub tail: Tail,
@@ -202,6 +216,22 @@ impl WorkSetup<'_> {
     ) -> PlannedWork {
         let rows = rows.min(MOST_ROWS);
         let grid = (blocks(units, rows, self.multiprocessors), rows);
+        PlannedWork::Kernel(KernelCall::new(
+            self.kernels.function(kernel),
+            grid,
+            arguments,
+        ))
+    }
+
+    /// A launch of a kernel that computes all rows of a gated cell by itself.
+    fn fused_call(
+        &self,
+        kernel: &str,
+        weights: &FusedWeights,
+        arguments: impl Argument,
+    ) -> PlannedWork {
+        let rows = self.shape.rows.div_ceil(fused::ROWS).clamp(1, MOST_ROWS);
+        let grid = (weights.product.units.div_ceil(fused::UNITS), rows);
         PlannedWork::Kernel(KernelCall::new(
             self.kernels.function(kernel),
             grid,

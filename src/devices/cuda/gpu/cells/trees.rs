@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::{
-    BatchShape, BufferSize, DeviceFault, GpuCell, GpuMemory, KernelCall, Matrix, PlannedWork,
-    Upload, WorkSetup, operand_and_product,
+    BatchShape, BufferSize, DeviceFault, FusedWeights, GpuCell, GpuMemory, KernelCall, Matrix,
+    PlannedWork, Upload, WorkSetup, operand_and_product,
 };
 
 /// A node that needs one product: a leaf, or an internal node of a binary tree, which has one or two children.
@@ -16,6 +16,8 @@ pub(in super::super) struct GpuTreeNode {
     /// The weights of the gates. A leaf has weights from x to the gates i, o and u. An internal node has weights from
     /// \[h of the left|h of the right\] to these and to the forget gates of the left and the right.
     gates: Matrix,
+    /// The same for fused kernels.
+    fused: Option<FusedWeights>,
     bias: Arc<GpuMemory>,
 }
 
@@ -29,16 +31,19 @@ impl GpuTreeNode {
         let gates = upload.matrix(&[tensor])?;
         Ok(GpuTreeNode {
             embedding: Some(upload.table("embedding.weight")?),
+            fused: upload.fuse(&gates, &[tensor], 0..usize::MAX)?,
             gates,
             bias: upload.bias(bias)?,
         })
     }
 
     /// A node with children in a binary tree.
-    pub fn internal(upload: &Upload<'_>) -> Result<GpuTreeNode, DeviceFault> {
-        let gates = upload.matrix(&["internal.weight_left", "internal.weight_right"])?;
+    pub fn internal(upload: &mut Upload<'_>) -> Result<GpuTreeNode, DeviceFault> {
+        let tensors = ["internal.weight_left", "internal.weight_right"];
+        let gates = upload.matrix(&tensors)?;
         Ok(GpuTreeNode {
             embedding: None,
+            fused: upload.fuse(&gates, &tensors, 0..usize::MAX)?,
             gates,
             bias: upload.bias("internal.bias")?,
         })
@@ -64,13 +69,29 @@ impl GpuCell for GpuTreeNode {
 
     fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {
         let hidden = at.spec.hidden;
+        let bias = self.bias.address();
+        if let Some(fused) = self
+            .fused
+            .as_ref()
+            .filter(|fused| fused.takes(at.shape.rows))
+        {
+            let kernel = if self.embedding.is_some() {
+                "fused_leaf"
+            } else {
+                "fused_pair"
+            };
+            let factors = (at.buffers[0], fused.address(), bias);
+            let sizes = (self.gates.inputs, hidden);
+            let arguments = (at.states(), factors, sizes, at.tail());
+            return vec![at.fused_call(kernel, fused, arguments)];
+        }
         let product = at.buffers[1];
         let kernel = if self.embedding.is_some() {
             "step_leaf"
         } else {
             "step_pair"
         };
-        let arguments = (at.states(), product, self.bias.address(), hidden, at.tail());
+        let arguments = (at.states(), product, bias, hidden, at.tail());
         vec![
             at.product(
                 at.buffers[0],
