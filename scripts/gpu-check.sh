@@ -5,13 +5,14 @@
 #
 #     cargo build --release                        # elsewhere, if need be: one binary runs on every host of its architecture
 #     cargo test --release --test gpus --no-run    # names the tests of the device, to bring along
-#     scripts/gpu-check.sh --quick                 # all parts at small sizes, in under four minutes
-#     scripts/gpu-check.sh --part 1                # one part at full size, in under nine; --list names them
+#     scripts/gpu-check.sh                         # all parts, in under ten minutes; --list says how long each takes at most
+#     scripts/gpu-check.sh host three-ways         # some of them, by name
+#     scripts/gpu-check.sh --full steps            # one at full size, in under nine minutes
 #     scripts/gpu-check.sh --tests PROGRAM …       # runs these tests on the GPU too
 #     scripts/gpu-check.sh --out DIR …             # where tables, plots and logs go [default: $OUT, else results/gpu-check]
 #
-# Says PASS, FAIL or SKIP of each item, also in summary.txt, and exits with 1 if any failed. Each part leaves its files in one
-# archive, NAME.tar.gz. The times of persistent kernels, and of cuDNN's, are gathered in measured.csv for
+# Says PASS, FAIL or SKIP of each item, also in summary.txt, and exits with 1 if any failed. Each part says how long it took and
+# leaves its files in one archive, NAME.tar.gz. The times of persistent kernels, and of cuDNN's, are gathered in measured.csv for
 # `batchlab reproduce grnn … --measured`; single parts add to it, so that they should be of one GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."

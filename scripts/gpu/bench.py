@@ -1,6 +1,5 @@
 """What the parts share: calls of the program, verdicts, and the files that are left."""
 
-import csv
 import json
 import os
 import pathlib
@@ -8,6 +7,8 @@ import shutil
 import subprocess
 import tarfile
 import time
+
+from read import floors_of, host_of, rows_of
 
 # The verdicts of all parts, one after the other.
 SUMMARY = "summary.txt"
@@ -28,7 +29,9 @@ class Call:
         self.code, self.stdout, self.stderr, self.seconds = code, stdout, stderr, seconds
 
     def last_words(self):
-        return last_line(self.stderr or self.stdout)
+        # Of a wrong command line the first line says what is wrong, of all else the last.
+        wrong = [line for line in self.stderr.splitlines() if line.startswith("error: ")]
+        return wrong[0] if wrong else last_line(self.stderr or self.stdout)
 
 
 def last_line(text):
@@ -48,6 +51,7 @@ class Bench:
         self.folder.mkdir(parents=True)
         self.rows = []
         self.calls = 0
+        self.begun = time.monotonic()
 
     def left(self):
         return float("inf") if self.deadline is None else self.deadline - time.monotonic()
@@ -85,11 +89,11 @@ class Bench:
         return call
 
     def floors(self):
-        """Bytes and operations a second of this GPU, by format; measured once in a part."""
+        """The floors of this GPU by format; measured once in a part."""
         path = self.folder / "floors.csv"
         if not path.is_file():
             self.needed("profile", "--backend", "cuda", "--floors", "-o", path)
-        return {row["precision"]: (float(row["bytes_per_s"]), float(row["operations_per_s"])) for row in rows_of(path)}
+        return floors_of(path)
 
     def real(self, scenario, label, *sets, verify="none", more=()):
         """Runs a scenario on the GPU and gives the rows of its summary, and the call."""
@@ -98,6 +102,11 @@ class Bench:
         call = self.needed("real", scenario, "--backend", "cuda", "--verify", verify, "--out", out, *settings, *more)
         (summary,) = out.glob("*/summary.csv")
         return rows_of(summary), call
+
+    def host(self, label):
+        """What the host of such runs did, and what was verified of them."""
+        (path,) = (self.folder / "runs" / label).glob("*/host.json")
+        return host_of(path.parent)
 
     def say(self, verdict, item, figures):
         line = f"{verdict} {item}: {figures}"
@@ -122,7 +131,8 @@ class Bench:
         (self.folder / name).write_text(text)
 
     def close(self):
-        """Writes the summary and the archive, and gives the number of items that failed."""
+        """Writes the summary and the archive, says how long the part took, and gives the number of items that failed."""
+        print(f"{self.name} took {time.monotonic() - self.begun:.0f} s", flush=True)
         summary = "".join(f"{verdict} {item}: {figures}\n" for verdict, item, figures in self.rows)
         with open(self.out / SUMMARY, "a") as file:
             file.write(f"{self.name}\n{summary}\n")
@@ -136,20 +146,6 @@ class Bench:
         # What is in the archive need not lie beside it.
         shutil.rmtree(self.folder)
         return sum(verdict == "FAIL" for verdict, _, _ in self.rows)
-
-
-def rows_of(path: pathlib.Path):
-    """The rows of a CSV file, without the comments above its header."""
-    with open(path) as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
-
-
-def costs_of(path):
-    """A cost table: nanoseconds by cell and batch."""
-    costs = {}
-    for row in rows_of(path):
-        costs.setdefault(row["cell"], {})[int(row["batch"])] = float(row["ns"])
-    return costs
 
 
 def table(heading, rows):

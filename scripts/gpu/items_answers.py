@@ -1,10 +1,10 @@
 """What is found, and right answers: every cell in every format under every policy, beside the CPU."""
 
 import json
-import re
 import shutil
 
 from bench import Skip
+from read import told, verified
 
 # Model, dataset, and the policies that take it.
 MODELS = [
@@ -70,8 +70,6 @@ chunk     = 4
 # By which model persistent kernels are chosen.
 PERSISTENT = 'grnn = "scenarios/devices/h200.toml"'
 
-VERIFIED = re.compile(r"verified: (\d+) requests .*largest relative error is ([^,]+), ([\d.]+) % of what is tolerated")
-
 
 def answers(bench, model, dataset, sequences, precision, workers=1, persistent=False):
     scale = bench.scale
@@ -86,16 +84,14 @@ def answers(bench, model, dataset, sequences, precision, workers=1, persistent=F
     path.write_text(text)
 
     def judge():
-        rows, call = bench.real(path, name, verify="all" if short else "sample")
+        rows, _ = bench.real(path, name, verify="all" if short else "sample")
         undone = [row["policy"] for row in rows if int(row["completed"]) != scale.verified_requests]
-        found = VERIFIED.search(call.stderr)
+        found = verified(bench.host(name))
         if undone or not found:
             return False, f"not all done: {', '.join(undone)}" if undone else "nothing was verified"
-        requests, error, share = found.groups()
         replay = bench.call("replay", bench.folder / "runs" / name / "answers")
         same = "decided the same again" if replay.code == 0 else f"replay: {replay.last_words()}"
-        figures = f"{requests} requests under {len(rows)} policies, largest relative error {error}, {share} % of tolerated; {same}"
-        return replay.code == 0, figures
+        return replay.code == 0, f"{len(rows)} policies: {told(found)}; {same}"
 
     return judge
 

@@ -3,7 +3,7 @@
 import json
 
 from bench import Skip, table
-from items_answers import VERIFIED
+from read import told, verified
 
 # A stage may take this multiple of the best time of memory and products on this GPU. Matrices of convolutions are written out and
 # read again, which the roofline leaves out.
@@ -83,26 +83,23 @@ def scenario(bench, name, network, precision, roofline):
 def answers(bench, network, precision):
     name = f"{network.split('/')[-1].removesuffix('.csv')}-{precision}"
     path = scenario(bench, name, network, precision, "scenarios/devices/h200.toml")
-    rows, call = bench.real(path, name, verify="sample")
+    rows, _ = bench.real(path, name, verify="sample")
     undone = [row["policy"] for row in rows if int(row["completed"]) != bench.scale.network_requests]
-    found = VERIFIED.search(call.stderr)
+    found = verified(bench.host(name))
     if undone or not found:
         return False, f"not all done: {', '.join(undone)}" if undone else "nothing was verified"
-    requests, error, share = found.groups()
     peaks = ", ".join(f"{row['policy']} {float(row['throughput_rps']):.0f}" for row in rows)
-    return True, (
-        f"{requests} requests under {len(rows)} policies, largest relative error {error}, {share} % of tolerated; requests a second: {peaks}"
-    )
+    return True, f"{len(rows)} policies: {told(found)}; requests a second: {peaks}"
 
 
 def own_roofline(bench, precision):
     """A device file of this GPU's memory and products as they were measured."""
     path = bench.folder / f"roofline-{precision}.toml"
-    bytes_per_s, operations_per_s = bench.floors()[precision]
+    floors = bench.floors()[precision]
     path.write_text(
         ROOFLINE.format(
-            precision=precision, bandwidth=max(1, int(bytes_per_s / 1e6)),
-            peak=max(1, int(operations_per_s / 1e9)), bytes=4 if precision in ("f32", "tf32") else 2,
+            precision=precision, bandwidth=max(1, int(floors.bytes_per_s / 1e6)),
+            peak=max(1, int(floors.operations_per_s / 1e9)), bytes=4 if precision in ("f32", "tf32") else 2,
         )
     )
     return path
@@ -139,10 +136,10 @@ def stages(bench, network, precision):
 
 def shipped(bench):
     """The scenario that is shipped for real stages."""
-    rows, call = bench.real("scenarios/dvabatch/real.toml", "real", f"workload.requests={bench.scale.network_requests}", verify="all")
-    found = VERIFIED.search(call.stderr)
+    rows, _ = bench.real("scenarios/dvabatch/real.toml", "real", f"workload.requests={bench.scale.network_requests}", verify="all")
+    found = verified(bench.host("real"))
     done = all(int(row["completed"]) == bench.scale.network_requests for row in rows)
-    return done and bool(found), f"{found.group(0) if found else 'nothing was verified'}; {len(rows)} runs"
+    return done and bool(found), f"{told(found) if found else 'nothing was verified'}; {len(rows)} runs"
 
 
 def run(bench):

@@ -8,7 +8,8 @@ import json
 import pathlib
 import sys
 
-from bench import MEASURED, Skip, last_line, rows_of, table
+from bench import MEASURED, Skip, last_line, table
+from read import rows_of
 
 TORCH = pathlib.Path(__file__).parent / "torch_sequences.py"
 
@@ -44,7 +45,7 @@ def tuned(bench, cell, hidden, batch, steps, *words, file=None, whole=False):
     raise Skip(f"this GPU has no room for it: {call.last_words()}")
 
 
-def told(measured):
+def fastest_of(measured):
     best, launches = measured["best"], measured["launches"]
     mapping = best["mapping"]
     return (
@@ -55,7 +56,7 @@ def told(measured):
 
 
 def first_five(bench, size, *words):
-    return True, told(tuned(bench, *size, "--top", 5, *words))
+    return True, fastest_of(tuned(bench, *size, "--top", 5, *words))
 
 
 def fitted(bench):
@@ -123,7 +124,7 @@ def sequences(bench):
     def fastest(size):
         measured = tuned(bench, *size, bench.scale.sequence, "--top", 5)
         found[size] = measured["best"]["ms"]
-        return True, told(measured)
+        return True, fastest_of(measured)
 
     for size in bench.scale.persistent:
         cell, hidden, batch = size

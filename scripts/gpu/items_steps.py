@@ -4,7 +4,8 @@ import json
 import pathlib
 import sys
 
-from bench import Skip, costs_of, rows_of, table
+from bench import Skip, table
+from read import costs_of, rows_of, share_of_floor
 
 TORCH = pathlib.Path(__file__).parent / "torch_steps.py"
 
@@ -12,6 +13,8 @@ TORCH = pathlib.Path(__file__).parent / "torch_steps.py"
 WITHIN_OF_FLOOR = 1.15
 SHARE_OF_BACK_TO_BACK = 0.97
 ADDED_US = 5.0
+# How much slower than the better of two kernels a choice may be.
+WITHIN_OF_BEST = 1.1
 
 SCENARIO = """name = "{name}"
 
@@ -70,22 +73,82 @@ def against_floors(bench, measured, costs):
     scale = bench.scale
     lines, worst = [], (0.0, "")
     for (precision, cell), by_batch in costs.items():
-        bytes_per_s, operations_per_s = measured[precision]
         for batch, ns in sorted(by_batch.items()):
             moved, operations = step_of(cell, scale.hidden, scale.vocabulary, precision, batch)
-            memory, products = moved / bytes_per_s * 1e9, operations / operations_per_s * 1e9
-            share = ns / max(memory, products)
-            lines.append((precision, cell, batch, f"{ns / 1e3:.1f}", f"{memory / 1e3:.1f}", f"{products / 1e3:.1f}", f"{share:.2f}"))
+            share, fused = share_of_floor(measured, precision, moved, operations, ns)
+            lines.append((precision, cell, batch, f"{ns / 1e3:.1f}", f"{ns / share / 1e3:.1f}", "fused" if fused else "", f"{share:.2f}"))
             if share > worst[0]:
                 worst = (share, f"{cell} in {precision} at {batch}")
-    heading = ("format", "cell", "batch", "us", "memory us", "products us", "of the floor")
+    heading = ("format", "cell", "batch", "us", "floor us", "units", "of the floor")
     bench.write("floors.txt", table(heading, lines))
     inside = sum(float(line[-1]) <= WITHIN_OF_FLOOR for line in lines)
-    figures = ", ".join(f"{precision} {memory / 1e12:.2f} TB/s and {rate / 1e12:.0f} TFLOP/s" for precision, (memory, rate) in measured.items())
     return inside == len(lines), (
-        f"{inside} of {len(lines)} steps are within {WITHIN_OF_FLOOR} of the higher of their two floors, the worst is {worst[1]} "
-        f"with {worst[0]:.2f} (floors: {figures}; floors.txt has all)"
+        f"{inside} of {len(lines)} steps are within {WITHIN_OF_FLOOR} of the larger of bytes and operations, and a launch; the worst is {worst[1]} "
+        f"with {worst[0]:.2f} (floors: {rates(measured)}; floors.txt has all)"
     )
+
+
+def rates(floors):
+    """The floors in words."""
+    own = next(iter(floors.values()))
+    formats = ", ".join(f"{precision} {each.operations_per_s / 1e12:.0f} TFLOP/s" for precision, each in floors.items())
+    return (
+        f"memory {own.bytes_per_s / 1e12:.2f} TB/s, L2 {own.cache_bytes_per_s / 1e12:.2f} TB/s up to {own.cache_bytes / 2**20:.0f} MiB, "
+        f"a launch {own.launch_ns / 1e3:.1f} us, {formats}"
+    )
+
+
+STEPS = """name = "steps"
+
+[workload]
+model      = "lstm"
+hidden     = {hidden}
+vocabulary = {vocabulary}
+dataset    = "constant:4"
+requests   = 8
+
+[arrivals]
+process = "offline"
+
+[[policy]]
+kind = "cellular"
+"""
+
+
+def fused(bench, precision):
+    """A step by cuBLAS and by the fused kernel, and the better of the two beside its floor."""
+    scale = bench.scale
+    path = bench.folder / "steps.toml"
+    path.write_text(STEPS.format(hidden=scale.hidden, vocabulary=scale.vocabulary))
+    times = {}
+    for kernels in ("cublas", "fused", "auto"):
+        costs = bench.folder / f"costs-{kernels}-{precision}.csv"
+        sizes = ("--batches", ",".join(map(str, scale.fused_batches)), "--repeats", scale.repeats)
+        sets = ("--set", f"device.precision={precision}", "--set", f"device.step_kernels={kernels}")
+        call = bench.call("profile", "--scenario", path, "--backend", "cuda", *sizes, *sets, "-o", costs)
+        if call.code != 0:
+            raise Skip(call.last_words())
+        times[kernels] = costs_of(costs)["lstm"]
+    lines, wrong = [], []
+    for batch in scale.fused_batches:
+        library, own, chosen = (times[kernels][batch] for kernels in ("cublas", "fused", "auto"))
+        moved, operations = step_of("lstm", scale.hidden, scale.vocabulary, precision, batch)
+        share, _ = share_of_floor(bench.floors(), precision, moved, operations, min(library, own))
+        lines.append((batch, *(f"{ns / 1e3:.1f}" for ns in (library, own, chosen)), f"{library / own:.2f}", f"{share:.2f}"))
+        if chosen > WITHIN_OF_BEST * min(library, own):
+            wrong.append(batch)
+    bench.write(f"fused-{precision}.txt", table(("batch", "cuBLAS us", "fused us", "auto us", "times", "of the floor"), lines))
+    ratios = ", ".join(f"{line[0]}: {line[1]} and {line[2]}" for line in lines)
+    return not wrong, (
+        f"us a step by cuBLAS and fused: {ratios}; auto takes more than {WITHIN_OF_BEST} times the better one at batches "
+        f"{', '.join(map(str, wrong)) or 'none'}"
+    )
+
+
+def fused_steps(bench):
+    """The part of fused steps."""
+    for precision in bench.scale.step_precisions[:2]:
+        bench.item(f"fused steps in {precision}", lambda: fused(bench, precision))
 
 
 def makespan(bench, name, precision, batch, requests):

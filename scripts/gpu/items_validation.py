@@ -1,26 +1,23 @@
-"""Simulated runs, on the GPU's own profile, against real ones."""
+"""Simulated runs, on the GPU's own profile, against real ones, in a given time."""
 
 import shutil
 
-from bench import Skip, rows_of
+from bench import Skip
+from read import rows_of, validation
+
+# The share of real figures that are to be within 5 % of the simulated ones or in their intervals.
+AGREE = 0.9
 
 
-def judged(bench, name):
+def judged(bench, precision, formats):
     scale = bench.scale
-    if name not in scale.validated:
-        raise Skip("only in the full form")
-    out = bench.folder / name
-    settings = [word for setting in scale.settings for word in ("--set", setting)]
-    scenario, costs = f"scenarios/validate/gpu/{name}.toml", bench.folder / f"costs-{name}.csv"
-    sizes = ("--batches", ",".join(map(str, scale.profiled))) if scale.profiled else ()
-    bench.needed(
-        "profile", "--scenario", scenario, "--backend", "cuda", "--repeats", scale.repeats, "-o", costs, *sizes, *settings
-    )
-    call = bench.call(
-        "validate", scenario, "--backend", "cuda", "--costs", costs, "--noise", bench.folder / "noise.csv", "--out", out,
-        "--loads", ",".join(map(str, scale.loads)), "--repeats", scale.validation_repeats, "--seconds", scale.seconds, *settings,
-    )
-    bench.write(f"{name}.txt", call.stdout)
+    out = bench.folder / precision
+    settings = [word for setting in (f"device.precision={precision}", *scale.settings) for word in ("--set", setting)]
+    scenarios = [f"scenarios/validate/gpu/{name}.toml" for name in scale.validated]
+    # A little is left for the start of the program and the files.
+    minutes = scale.validation_minutes or max(0.1, 0.9 * bench.left() / formats / 60)
+    call = bench.call("validate", *scenarios, "--backend", "cuda", "--minutes", f"{minutes:.2f}", "--out", out, *settings)
+    bench.write(f"{precision}.txt", call.stdout)
     # Logs of all requests are large, and the tables and pictures tell what came of them.
     for folder in ("cuda", "sim"):
         shutil.rmtree(out / folder, ignore_errors=True)
@@ -29,34 +26,22 @@ def judged(bench, name):
         if call.code == 124:
             raise Skip(f"took longer than {call.seconds:.0f} s")
         raise AssertionError(call.last_words())
-    rows = rows_of(path)
-    bounded = [row for row in rows if row["verdict"]]
-    count = lambda word: sum(word in row["verdict"].split(", ") for row in bounded)
-    runs, covered = (sum(int(row[column]) for row in bounded) for column in ("real_runs", "real_runs_inside"))
-    same = all(row["same_decisions"] == "true" for row in rows)
-    off = [
-        f"{row['policy']} at {row['load_percent']} %: {row['figure']} {float(row['difference_percent']):+.1f} %"
-        for row in bounded
-        if row["verdict"] == "outside; off"
-    ]
-    policies = len({(row["scenario"], row["policy"]) for row in rows})
+    found = validation(rows_of(path))
     figures = (
-        f"of {len(bounded)} figures of {policies} policies, {count('agree')} are within 3 % (mean) and 5 % (p99), {count('off')} are not; "
-        f"{covered} of {runs} figures of real runs are in their intervals; replay {'100 % equal' if same else 'DIFFERENT'}"
+        f"{found['agree']} of {found['figures']} figures are within 5 % or in their interval (asked for: {AGREE:.0%}), {found['inside']} of "
+        f"{found['real']} figures of real runs are in their intervals; replay {'100 % equal' if found['same_decisions'] else 'DIFFERENT'}"
     )
     if call.code == 124:
         figures += f"; given up after {call.seconds:.0f} s, so that not all policies have a row"
     elif call.code != 0:
         figures += f"; {call.last_words()}"
-    if off:
-        figures += f"; off: {', '.join(off[:6])}"
-    return call.code == 0 and same and not off, figures
+    if found["off"]:
+        figures += f"; off: {', '.join(found['off'][:6])}"
+    enough = found["agree"] >= AGREE * found["figures"]
+    return call.code == 0 and found["same_decisions"] and enough, figures
 
 
-def of(name):
-    """The part that validates one scenario."""
-
-    def run(bench):
-        bench.item(f"simulated against real, {name}", lambda: judged(bench, name))
-
-    return run
+def run(bench):
+    precisions = bench.scale.step_precisions[:2]
+    for at, precision in enumerate(precisions):
+        bench.item(f"simulated against real in {precision}", lambda: judged(bench, precision, len(precisions) - at))

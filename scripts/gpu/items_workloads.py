@@ -1,7 +1,8 @@
 """The paper's three workloads on one GPU: what each policy serves at most, and its latency at half load. And chunks of steps in persistent
 kernels beside single steps."""
 
-from bench import Skip, rows_of, table
+from bench import Skip, table
+from read import rows_of
 
 # Scenario, and the ratio by which the paper's cellular batching is ahead of the best other.
 WORKLOADS = [("chains", 1.25), ("seq2seq", 1.6), ("trees", 1.8)]

@@ -33,14 +33,14 @@ class Scale:
     sequence: int
     sampled: tuple
     layers: tuple
-    # Validation: seconds at capacity, real runs of each point, loads, and settings in place of the scenarios'.
-    seconds: float
-    validation_repeats: int
-    loads: tuple
+    # Fused steps: batch sizes. Three ways: requests of a run.
+    fused_batches: tuple
+    three_requests: int
+    # Validation: which of scenarios/validate/gpu, the minutes for each format (what is left of the part, if none), and settings in place of the
+    # scenarios'.
     validated: tuple
+    validation_minutes: float = 0
     settings: tuple = field(default=())
-    # The batch sizes of its profiles; without any, those that the program takes by itself.
-    profiled: tuple = field(default=())
     # How long a call may take before it is given up, and whether times at these sizes tell anything.
     patience: int = 500
     times_count: bool = True
@@ -62,24 +62,24 @@ FULL = Scale(
     + tuple(("lstm", hidden, 5) for hidden in (64, 256, 1024)),
     sequence=100, sampled=((("lstm", 256, 20), 200), (("gru", 256, 10), 60), (("lstm", 64, 10), 60)),
     layers=tuple(("lstm", hidden, batch, steps) for hidden, steps in ((256, 20), (128, 100)) for batch in (1, 4, 8, 12, 16, 20)),
-    requests=40000, seconds=3.0, validation_repeats=5, loads=(50, 70, 90, 120), validated=("chains", "seq2seq", "trees"),
+    requests=40000, fused_batches=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512), three_requests=40000, validated=("chains", "seq2seq", "trees"),
+    validation_minutes=4,
 )
-QUICK = Scale(
+DEFAULT = Scale(
     verified_hidden=128, verified_vocabulary=500, verified_requests=100, precisions=("f32", "bf16"),
     hidden=1024, vocabulary=30000, batches=(1, 16, 64, 256, 512), step_precisions=("f32", "bf16"), repeats=2,
     full_batch=512, small_batch=64, length=24, full_rounds=20, networks=("example", "bert-base", "linknet"),
     network_requests=48, network_batch=8, network_tokens=64,
     persistent=(("lstm", 64, 20), ("lstm", 256, 20), ("lstm", 1024, 1), ("gru", 256, 10)), sequence=100,
-    sampled=((("lstm", 256, 20), 10),), layers=(), requests=8000, seconds=0.4, validation_repeats=2,
-    loads=(50, 90), validated=("chains",), patience=120, profiled=(1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512),
+    sampled=((("lstm", 256, 20), 10),), layers=(), requests=8000,
+    fused_batches=(1, 8, 16, 32, 64, 128), three_requests=20000, validated=("chains", "trees"), patience=120,
 )
 TINY = Scale(
     verified_hidden=8, verified_vocabulary=11, verified_requests=12, precisions=("f32", "bf16"),
     hidden=8, vocabulary=11, batches=(1, 2, 4), step_precisions=("f32", "bf16"), repeats=1, full_batch=4, small_batch=2,
     length=5, full_rounds=2, networks=("example",), network_requests=12, network_batch=2, network_tokens=16,
     persistent=(("lstm", 12, 2), ("gru", 12, 3)), sequence=5, sampled=((("lstm", 12, 2), 2),),
-    layers=(("lstm", 12, 2, 4),), requests=160, seconds=0.01,
-    validation_repeats=2, loads=(50,), validated=("chains",),
+    layers=(("lstm", 12, 2, 4),), requests=160, fused_batches=(1, 2), three_requests=160, validated=("chains",), validation_minutes=0.1,
     settings=("workload.hidden=8", "workload.vocabulary=11", "workload.max_length=3"),
-    profiled=(1, 4, 16), times_count=False,
+    times_count=False,
 )

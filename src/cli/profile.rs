@@ -56,8 +56,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
 
-    /// Measure the limits of the first GPU instead of a cost table: the bytes per second of a copy and the operations
-    /// per second of a large product, in each format
+    /// Measure the limits of the first GPU instead of a cost table: the bytes per second of a copy, of reads
+    /// from the L2 cache, and how many fit it; the operations per second of a large product, in each format; the time of
+    /// an empty launch
     #[arg(long)]
     pub floors: bool,
 
@@ -362,7 +363,9 @@ fn floors(args: &Args) -> Result<()> {
     }
     args.out.as_deref().map_or(Ok(()), can_write)?;
     let stop = stop_on_ctrl_c()?;
-    let mut csv = String::from("precision,bytes_per_s,operations_per_s\n");
+    let mut csv = String::from(
+        "precision,bytes_per_s,operations_per_s,cache_bytes_per_s,cache_bytes,launch_ns\n",
+    );
     for precision in Precision::ALL {
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
@@ -370,9 +373,14 @@ fn floors(args: &Args) -> Result<()> {
         let Floors {
             bytes_per_second,
             operations_per_second,
+            cache,
+            launch,
         } = floors::measure(precision)?;
+        let cache_rate = cache.bytes_per_second;
+        let cache_bytes = cache.bytes;
+        let launch = launch.as_nanos();
         csv.push_str(&format!(
-            "{precision},{bytes_per_second:.0},{operations_per_second:.0}\n"
+            "{precision},{bytes_per_second:.0},{operations_per_second:.0},{cache_rate:.0},{cache_bytes},{launch}\n"
         ));
     }
     put(args.out.as_deref(), &csv)

@@ -2,12 +2,14 @@
 //! the CPU. All host code is the real one.
 
 mod faults;
+mod gpu_check;
 mod profiles;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -66,6 +68,12 @@ impl Host {
 
     pub fn run(&self, words: &[&str]) -> Ran {
         let mut command = self.desk.command(words);
+        self.prepare(&mut command);
+        command.output().expect("the program starts").into()
+    }
+
+    /// Gives a command the libraries and the settings of this host.
+    fn prepare(&self, command: &mut Command) {
         command
             .env("LD_LIBRARY_PATH", &self.libraries)
             .env("BATCHLAB_CUDA_LIBRARIES", &self.libraries);
@@ -78,7 +86,6 @@ impl Host {
             .env("HOME", self.desk.path("home"))
             .env("XDG_CACHE_HOME", self.desk.path("cache"));
         command.envs(&self.environment);
-        command.output().expect("the program starts").into()
     }
 
     /// `batchlab real t.toml --backend cuda --out out …` with all requests at once.

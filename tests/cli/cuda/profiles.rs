@@ -379,7 +379,10 @@ fn floors_are_those_of_copies_and_products() {
         .ok()
         .stdout;
     let mut lines = table.lines();
-    assert_eq!(lines.next(), Some("precision,bytes_per_s,operations_per_s"));
+    assert_eq!(
+        lines.next(),
+        Some("precision,bytes_per_s,operations_per_s,cache_bytes_per_s,cache_bytes,launch_ns")
+    );
     let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
     assert_eq!(
         rows.iter().map(|row| row[0]).collect::<Vec<_>>(),

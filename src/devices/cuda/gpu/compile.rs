@@ -16,6 +16,9 @@ use super::nvrtc::{CompileTarget, KernelSource, Nvrtc};
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
 
+/// The file of the kernels whose times are floors of all others.
+pub(super) const FLOORS: &str = "floors.cu";
+
 static FOLDER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
 
 /// A file of kernels: its name and its text.
@@ -45,7 +48,10 @@ pub(super) const FUSED: &str = "fused.cu";
 /// takes the compiler two to three seconds, and GPUs before compute capability 8.0 can't run it.
 pub(super) fn cell_files() -> impl Iterator<Item = &'static str> {
     let names = FOLDER.files().filter_map(|file| file.path().to_str());
-    names.filter(|name| name.ends_with(".cu") && !name.starts_with("grnn") && *name != FUSED)
+    names.filter(|name| {
+        let is_apart = name.starts_with("grnn") || [FUSED, FLOORS].contains(name);
+        name.ends_with(".cu") && !is_apart
+    })
 }
 
 /// The kernels that a file exports.

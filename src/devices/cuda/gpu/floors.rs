@@ -1,5 +1,5 @@
-//! A GPU's limits, measured by copies and large products: no cell can be faster than its bytes and its operations at
-//! these rates.
+//! A GPU's limits, measured by copies, reads, large products and launches: no cell can be faster than its bytes and its
+//! operations at these rates, and a launch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +7,11 @@ use std::time::Duration;
 use cudarc::driver::result;
 use rand::Rng;
 
+use super::call::{BLOCK, KernelCall};
+use super::compile::{FLOORS, LoadedKernels, options};
 use super::cublas::{Cublas, GpuProduct, Handle};
 use super::driver::Gpu;
-use super::libraries::find;
+use super::host::GpuHost;
 use super::memory::GpuMemory;
 use super::weights::elements;
 use crate::base::error::{Error, Result};
@@ -24,15 +26,36 @@ pub struct Floors {
     pub bytes_per_second: f64,
     /// Additions and multiplications per second in a product of large square matrices.
     pub operations_per_second: f64,
+    /// What fits the GPU's cache can be read faster.
+    pub cache: CacheFloor,
+    /// The time between the ends of two kernels that do nothing, queued one after the other.
+    pub launch: Duration,
 }
 
-/// The number of copies or products that are timed together.
+/// The reads of a GPU from its L2 cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CacheFloor {
+    /// Bytes per second of the fastest reads.
+    pub bytes_per_second: f64,
+    /// The largest size, of powers of two, whose reads are nearer to the fastest than to those of memory.
+    pub bytes: u64,
+}
+
+/// The number of copies, reads, products or launches that are timed together.
 const TIMES: u32 = 20;
 
 /// The size of copies is doubled until one takes this long: by then it exceeds the caches of a fast GPU.
 const LONG_COPY: Duration = Duration::from_micros(200);
 const SMALLEST_COPY: usize = 1 << 20;
 const LARGEST_COPY: usize = 1 << 30;
+
+/// The size of reads is doubled until one takes this long, and smaller ones are repeated in a launch until it does.
+const LONG_READ: Duration = Duration::from_micros(200);
+const SMALLEST_READ: usize = 1 << 20;
+const LARGEST_READ: usize = 1 << 30;
+
+/// The blocks of a multiprocessor in a read.
+const BLOCKS: u32 = 4;
 
 /// The width of products is doubled until one takes this long: by then it fills any GPU many times over.
 const LONG_PRODUCT: Duration = Duration::from_millis(1);
@@ -41,17 +64,72 @@ const WIDEST: u32 = 8192;
 
 /// Measures the first GPU that the process sees.
 pub fn measure(precision: Precision) -> Result<Floors> {
-    let found = find();
-    found.driver.need()?.gpus()?;
-    let cublas = found.cublas.need()?;
-    let gpu = Gpu::open(0)?;
-    let bytes_per_second = measure_copies(&gpu).map_err(Error::failure)?;
+    let host = GpuHost::open()?;
+    let gpu = &host.gpu;
+    let kernels = LoadedKernels::load(&host, [FLOORS], &options(precision))?;
+    let bytes_per_second = measure_copies(gpu).map_err(Error::failure)?;
     let operations_per_second =
-        measure_products(&gpu, cublas, precision).map_err(Error::failure)?;
+        measure_products(gpu, &host.cublas, precision).map_err(Error::failure)?;
+    let cache = measure_reads(gpu, &kernels).map_err(Error::failure)?;
+    let launch = measure_launches(gpu, &kernels).map_err(Error::failure)?;
     Ok(Floors {
         bytes_per_second,
         operations_per_second,
+        cache,
+        launch,
     })
+}
+
+/// The reads of all sizes, of which the smaller ones come from the cache.
+fn measure_reads(gpu: &Arc<Gpu>, kernels: &LoadedKernels) -> Result<CacheFloor, DeviceFault> {
+    let on = gpu.stream()?;
+    let blocks = BLOCKS * gpu.multiprocessors;
+    let results = GpuMemory::zeros(gpu, (blocks * BLOCK) as usize * size_of::<f32>(), "sums")?;
+    let function = kernels.function("read_again");
+    let mut rates: Vec<(usize, f64)> = Vec::new();
+    let mut bytes = SMALLEST_READ;
+    loop {
+        let numbers = GpuMemory::zeros(gpu, bytes, "a read")?;
+        let count = (bytes / size_of::<f32>()) as u32;
+        let mut rounds = 1u32;
+        let time = loop {
+            let arguments = (rounds, count, numbers.address(), results.address());
+            let mut read = KernelCall::new(function, (blocks, 1), arguments);
+            // SAFETY: the arguments are the kernel's, and both memories live until the stream has been waited for.
+            let time = mean_time(gpu, || unsafe { read.queue("a read", &on) })?;
+            if time >= LONG_READ {
+                break time;
+            }
+            rounds *= 2;
+        };
+        rates.push((bytes, bytes as f64 * f64::from(rounds) / time.as_secs_f64()));
+        if rounds == 1 || bytes >= LARGEST_READ {
+            break;
+        }
+        bytes *= 2;
+    }
+    let (_, memory) = rates[rates.len() - 1];
+    let fastest = rates.iter().map(|(_, rate)| *rate).fold(memory, f64::max);
+    let near = rates
+        .iter()
+        .rfind(|(_, rate)| *rate >= (fastest + memory) / 2.0);
+    Ok(CacheFloor {
+        bytes_per_second: fastest,
+        bytes: near.map_or(0, |(bytes, _)| *bytes as u64),
+    })
+}
+
+/// The time of a launch among others.
+fn measure_launches(gpu: &Arc<Gpu>, kernels: &LoadedKernels) -> Result<Duration, DeviceFault> {
+    let on = gpu.stream()?;
+    let result = GpuMemory::zeros(gpu, size_of::<u32>(), "a launch")?;
+    let mut call = KernelCall::new(
+        kernels.function("launched"),
+        (1, 1),
+        (0u32, result.address()),
+    );
+    // SAFETY: the arguments are the kernel's, and the memory lives until the stream has been waited for.
+    mean_time(gpu, || unsafe { call.queue("a launch", &on) })
 }
 
 /// The bytes that copies read and write per second.
