@@ -87,9 +87,15 @@ impl<'d, D: Device> Launcher<'d, D> {
         let cells = cell_traits(&network);
         let (kept, needs) = KeptOutputs::new(&options.keep, &requests.graphs, &network, &cells)?;
         let rooms = device.begin(workers, &needs).map_err(Error::failure)?;
-        let mut graphs = requests.graphs.iter();
-        let any_branches = graphs.any(|graph| matches!(graph, CellGraph::Graph(_)));
-        let pools = Pools::new(rooms, if any_branches { GRAPH_PAGE } else { 1 });
+        let mut page = 1;
+        for graph in requests.graphs.iter() {
+            if let CellGraph::Graph(graph) = graph {
+                page = GRAPH_PAGE;
+                // Makes the lists of inputs before the clock starts.
+                graph.inputs(0);
+            }
+        }
+        let pools = Pools::new(rooms, page);
         let mut task = TaskMemory::default();
         task.whole.resize_with(cells.len(), WholeRows::default);
         let mut launcher = Launcher {
