@@ -34,6 +34,23 @@ pub trait CostModel: Send + Sync {
         Nanos::ZERO
     }
 
+    /// The time from the submission to the earliest start on an idle worker.
+    fn launch(&self, batch: u32, _gather: bool) -> Nanos {
+        self.extra(Extra::Launch, batch)
+    }
+
+    /// The extra time of a launch for each further task of the worker's last decision: the host has to handle the ends
+    /// of its tasks and the requests that arrived meanwhile.
+    fn further_launch(&self, _batch: u32) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// What it costs that the rows of a step of whole requests are not those of its cell's step before. `earlier` are
+    /// the steps of the task before this one.
+    fn row_change(&self, _step: &Step, _earlier: &[Step]) -> RowChange {
+        RowChange::default()
+    }
+
     /// The time of one of [`POLICY_ROWS`](crate::core::workload::row_names::POLICY_ROWS), which no device adds to a
     /// task by itself. A policy adds it to the [extra time](crate::core::task::ExtraTime) of its tasks.
     fn policy_row(&self, _name: &str, _count: u32) -> Nanos {
@@ -81,6 +98,17 @@ impl Runs {
             moves_states: false,
         }
     }
+}
+
+/// The cost of new rows in a step of whole requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowChange {
+    /// The time of the host that queues the step. It is hidden while the device still runs earlier steps.
+    pub host: Nanos,
+    /// The time of the device that collects the rows.
+    pub device: Nanos,
+    /// Whether each run of the step has new rows, as in trees, and not only the first.
+    pub in_each_run: bool,
 }
 
 /// The costs of a task in addition to the runs of its cells.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::CostModel as _;
 use super::curve::Curve;
 use super::noise::Noise;
 use super::table::TableCosts;
@@ -13,12 +14,33 @@ use crate::core::task::{Members, NodeRef, Part, Task};
 use crate::core::workload::cell_graph::CellGraph;
 
 /// The times of a run's tasks by a model's costs. With the rows `transfer` of the cost table, a task pays for each
-/// state that one of its nodes takes from another worker; without such rows the states are not followed. Noise changes
-/// the times.
+/// state that one of its nodes takes from another worker; without such rows the states are not followed. With the rows
+/// `launch.further`, a launch waits for the host's work on the worker's last decision. Noise changes the times.
 pub struct TaskTimes {
     costs: TableCosts,
+    /// The decisions of each worker.
+    decisions: Vec<DecisionCount>,
     followed: Option<StateTracker>,
     noise: Option<Noise>,
+}
+
+/// The tasks of a worker's present decision and of the one before.
+#[derive(Clone, Copy, Default)]
+struct DecisionCount {
+    at: Nanos,
+    tasks: u32,
+    before: u32,
+}
+
+impl DecisionCount {
+    /// Counts a task that is submitted at this instant.
+    fn add(&mut self, at: Nanos) {
+        if at != self.at {
+            self.before = std::mem::take(&mut self.tasks);
+            self.at = at;
+        }
+        self.tasks += 1;
+    }
 }
 
 /// Follows the states of all requests.
@@ -54,6 +76,7 @@ impl TaskTimes {
         });
         TaskTimes {
             costs,
+            decisions: Vec::new(),
             followed,
             noise: None,
         }
@@ -67,7 +90,19 @@ impl TaskTimes {
 
 impl Timing for TaskTimes {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start {
-        self.costs.start(task, submit, idle)
+        let mut start = self.costs.start(task, submit, idle);
+        let further = self.costs.further_launch(task.batch);
+        if further > Nanos::ZERO {
+            let worker = task.worker.index();
+            if self.decisions.len() <= worker {
+                self.decisions.resize(worker + 1, DecisionCount::default());
+            }
+            let decision = &mut self.decisions[worker];
+            decision.add(submit);
+            let tasks = u64::from(decision.before.saturating_sub(1));
+            start.earliest = start.earliest.saturating_add(further.saturating_mul(tasks));
+        }
+        start
     }
 
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {

@@ -1,6 +1,6 @@
 //! When a simulated task starts, how long it takes, and when the engine learns of its completion.
 
-use super::{CostModel, Extra, MemberKind};
+use super::{CostModel, Extra, MemberKind, RowChange, Runs};
 use crate::base::units::{CellId, Nanos, Share};
 use crate::core::task::{Step, Task};
 
@@ -76,7 +76,7 @@ impl<C: CostModel> Timing for C {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, _: bool) -> Start {
         let earliest = submit
             .saturating_add(task.extra.host_ahead)
-            .saturating_add(self.extra(Extra::Launch, task.batch));
+            .saturating_add(self.launch(task.batch, task.gather));
         Start {
             earliest,
             gap: Nanos::ZERO,
@@ -111,7 +111,8 @@ pub fn task_time(
         .saturating_add(task.extra.device);
     let mut first_switch = None;
     let mut moves_states = false;
-    for step in task.steps {
+    let mut queue = StepQueue::default();
+    for (place, step) in task.steps.iter().enumerate() {
         if before
             .replace(step.cell)
             .is_some_and(|before| before != step.cell)
@@ -119,13 +120,19 @@ pub fn task_time(
             let switch = costs.switch(step, members);
             match first_switch {
                 None => first_switch = Some(switch),
-                Some(_) => time = time.saturating_add(switch),
+                Some(_) => queue.device = queue.device.saturating_add(switch),
             }
         }
         let runs = costs.runs(step, members);
-        time = time.saturating_add(runs.time);
         moves_states |= runs.moves_states;
+        let change = if members == MemberKind::Requests && !runs.persistent {
+            costs.row_change(step, &task.steps[..place])
+        } else {
+            RowChange::default()
+        };
+        queue.run(step, &runs, &change);
     }
+    time = time.saturating_add(queue.device);
     if !moves_states && members == MemberKind::Requests {
         time = time.saturating_add(costs.extra(Extra::Requests, task.batch));
     }
@@ -136,6 +143,33 @@ pub fn task_time(
     };
     // After another cell the states go back to their requests anyway: the task pays the larger of the two.
     time.saturating_add(gather.max(first_switch.unwrap_or_default()))
+}
+
+/// The steps of a task as the host queues them and the device runs them, one after the other. A step begins when the
+/// host has queued it and the step before has ended.
+#[derive(Default)]
+struct StepQueue {
+    /// When the host has queued the steps so far, since the start of the task.
+    host: Nanos,
+    /// When the device has run them.
+    device: Nanos,
+}
+
+impl StepQueue {
+    #[inline]
+    fn run(&mut self, step: &Step, runs: &Runs, change: &RowChange) {
+        let first_queued = self.host.saturating_add(change.host);
+        let mut end = self.device.max(first_queued).saturating_add(runs.time);
+        self.host = first_queued;
+        if change.in_each_run && step.times > 1 {
+            // The runs are alike, so the device waits for the first one only, or else for each.
+            let times = u64::from(step.times);
+            let more = change.host.saturating_mul(times - 1);
+            self.host = first_queued.saturating_add(more);
+            end = end.max(self.host.saturating_add(Nanos(runs.time.0 / times)));
+        }
+        self.device = end.saturating_add(change.device);
+    }
 }
 
 #[cfg(test)]
@@ -188,5 +222,72 @@ mod tests {
             quarter
         );
         assert_eq!(demand(&[encoder(1, 1)], Members::Requests), 1);
+    }
+
+    /// The time of a task of whole requests with these steps (cell, batch, times) on a table with these rows.
+    fn whole_time(model: &Model, rows: &str, steps: &[(u16, u32, u32)]) -> u64 {
+        let table = CostTable::parse(rows, "costs").unwrap();
+        let costs = table
+            .costs_for(&model.cell_types(), Overhead::default())
+            .unwrap();
+        let steps: Vec<Step> = steps
+            .iter()
+            .map(|(cell, batch, times)| Step {
+                cell: CellId(*cell),
+                batch: *batch,
+                times: *times,
+                input: 0,
+            })
+            .collect();
+        task_time(
+            &costs,
+            &Task::whole_requests(WorkerId(0), &steps, &[], 1),
+            None,
+        )
+        .0
+    }
+
+    #[test]
+    fn levels_of_whole_requests_that_grow_or_shrink_pay_for_it() {
+        let rows = "cell,batch,ns\nencoder,1,100\nencoder,2,100\ndecoder,1,10\ndecoder,2,10\n";
+        let changes = "whole.shrink,1,1\nwhole.shrink,9,9\nwhole.grow,1,1000\nwhole.grow,9,9000\n";
+        // Encoders of 4, 3, 3 and 1 rows between decoders of 2, 2 and 3.
+        let steps = [
+            (1, 4, 1),
+            (0, 2, 1),
+            (1, 3, 2),
+            (0, 2, 1),
+            (1, 1, 1),
+            (0, 3, 1),
+        ];
+        let model = Model::Seq2Seq;
+        let plain = whole_time(&model, rows, &steps);
+        assert_eq!(plain, 4 * 100 + 3 * 10);
+        let with = format!("{rows}{changes}");
+        assert_eq!(whole_time(&model, &with, &steps), plain + 3 + 1 + 3000);
+        let nodes = Task {
+            members: Members::Nodes(&|_| ()),
+            ..Task::whole_requests(WorkerId(0), &[], &[], 1)
+        };
+        let table = CostTable::parse(&with, "costs").unwrap();
+        let costs = table.costs_for(&model.cell_types(), Overhead::default());
+        assert_eq!(task_time(&costs.unwrap(), &nodes, None), Nanos::ZERO);
+    }
+
+    #[test]
+    fn the_device_waits_for_the_host_only_where_the_host_is_slower() {
+        let rows = "cell,batch,ns\ninternal,1,50\ninternal,2,50\nleaf,1,50\nleaf,2,50\nwhole.host,1,10\nwhole.host,2,20\n";
+        let time = |steps: &[(u16, u32, u32)]| whole_time(&Model::TreeLstm, rows, steps);
+        // The host needs 10 ns for a row: it is ahead after the first level.
+        assert_eq!(time(&[(1, 4, 1), (0, 2, 1), (0, 1, 1)]), 40 + 3 * 50);
+        // Queued at 80, 140 and 150.
+        assert_eq!(time(&[(1, 8, 1), (0, 6, 1), (0, 1, 1)]), 140 + 2 * 50);
+        // Each run of a level of trees has new rows: queued at 60, 120 and 180, or at 10, 20 and 30.
+        assert_eq!(time(&[(0, 6, 3)]), 180 + 50);
+        assert_eq!(time(&[(0, 1, 3)]), 10 + 3 * 50);
+        // The rows of a chain stay, so only the first step of each size is queued at length.
+        let chain = "cell,batch,ns\nlstm,1,50\nlstm,2,50\nwhole.host,1,10\nwhole.host,2,20\n";
+        let time = |steps: &[(u16, u32, u32)]| whole_time(&Model::Lstm, chain, steps);
+        assert_eq!(time(&[(0, 20, 3), (0, 9, 1)]), 200 + 3 * 50 + 50);
     }
 }

@@ -10,6 +10,16 @@ pub const LAUNCH: &str = "launch";
 /// The overhead of a task of whole requests, by their number. As a suffix (`CELL.whole`) it names the cell's steps in
 /// such tasks.
 pub const WHOLE: &str = "whole";
+/// The extra time of a step of whole requests with fewer rows than its cell's step before, by its rows.
+pub const SHRINK: &str = "whole.shrink";
+/// The extra time of a step of whole requests with more rows than its cell's step before, by its rows.
+pub const GROW: &str = "whole.grow";
+/// The host's time to queue a step of whole requests whose rows change, by its rows.
+pub const HOST: &str = "whole.host";
+/// The time from the submission to the start of a task that gathers, on an idle worker, by batch size.
+pub const GATHER_LAUNCH: &str = "launch.gather";
+/// The extra time of a launch for each further task of the worker's last decision, by batch size.
+pub const FURTHER_LAUNCH: &str = "launch.further";
 /// The time of passing results to a loop's next level (Fold), by their number.
 pub const COPY: &str = "copy";
 /// The time of copying the states that a task takes from other workers, by their number.

@@ -1,5 +1,6 @@
 //! The costs of a model's cells and operators on a device.
 
+use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::base::units::{CellId, Nanos, Share};
 use crate::core::cost::curve::{Best, Curve};
 use crate::core::cost::persistent::PersistentKernels;
 use crate::core::cost::traffic::Traffic;
-use crate::core::cost::{CostModel, Extra, MemberKind, Runs, operators};
+use crate::core::cost::{CostModel, Extra, MemberKind, RowChange, Runs, operators};
 use crate::core::task::Step;
 use crate::core::workload::row_names::POLICY_ROWS;
 
@@ -23,6 +24,8 @@ pub struct TableCosts {
     pub(super) whole_steps: Vec<StepCosts>,
     /// The curve of each [`Extra`].
     pub(super) extras: [Option<Curve>; Extra::ROWS.len()],
+    pub(super) launches: LaunchCosts,
+    pub(super) row_changes: Option<RowChangeCosts>,
     /// The curves of [`POLICY_ROWS`].
     pub(super) policy_rows: [Option<Curve>; POLICY_ROWS.len()],
     /// The time of copying states from other workers, by their number.
@@ -33,6 +36,48 @@ pub struct TableCosts {
     pub(super) kernel: Option<Curve>,
     pub(super) persistent: Option<Arc<PersistentKernels>>,
     pub(super) kv_tokens: Option<u64>,
+}
+
+/// The costs of launches that depend on more than the batch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LaunchCosts {
+    /// The launch of a task that gathers, if it differs from that of others.
+    pub gather: Option<Curve>,
+    /// The extra time for each further task of the last decision.
+    pub further: Option<Curve>,
+}
+
+/// The costs of new rows in steps of whole requests.
+#[derive(Clone, Debug)]
+pub(super) struct RowChangeCosts {
+    /// Whether the rows of each cell stay from step to step.
+    pub stays: Vec<bool>,
+    pub shrink: Option<Curve>,
+    pub grow: Option<Curve>,
+    pub host: Option<Curve>,
+}
+
+impl RowChangeCosts {
+    fn change(&self, step: &Step, earlier: &[Step]) -> RowChange {
+        let Some(stays) = self.stays.get(step.cell.index()) else {
+            return RowChange::default();
+        };
+        let before = earlier.iter().rev().find(|other| other.cell == step.cell);
+        let device = match before.map(|before| step.batch.cmp(&before.batch)) {
+            None => None,
+            Some(Ordering::Equal) if *stays => return RowChange::default(),
+            Some(Ordering::Equal) => None,
+            Some(Ordering::Less) => self.shrink.as_ref(),
+            Some(Ordering::Greater) => self.grow.as_ref(),
+        };
+        let time =
+            |curve: Option<&Curve>| curve.map_or(Nanos::ZERO, |curve| curve.time(step.batch));
+        RowChange {
+            host: time(self.host.as_ref()),
+            device: time(device),
+            in_each_run: !stays,
+        }
+    }
 }
 
 /// The costs of a step.
@@ -199,6 +244,28 @@ impl CostModel for TableCosts {
         match &self.extras[extra as usize] {
             None => Nanos::ZERO,
             Some(curve) => curve.time(count),
+        }
+    }
+
+    fn launch(&self, batch: u32, gather: bool) -> Nanos {
+        match &self.launches.gather {
+            Some(curve) if gather => curve.time(batch),
+            _ => self.extra(Extra::Launch, batch),
+        }
+    }
+
+    fn further_launch(&self, batch: u32) -> Nanos {
+        match &self.launches.further {
+            None => Nanos::ZERO,
+            Some(curve) => curve.time(batch),
+        }
+    }
+
+    #[inline]
+    fn row_change(&self, step: &Step, earlier: &[Step]) -> RowChange {
+        match &self.row_changes {
+            None => RowChange::default(),
+            Some(costs) => costs.change(step, earlier),
         }
     }
 

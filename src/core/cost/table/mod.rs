@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use self::cell_time::{CellTime, CurvesByInput};
 pub use self::costs::TableCosts;
-use self::costs::{OperatorCosts, PARTS, StepCosts};
+use self::costs::{LaunchCosts, OperatorCosts, PARTS, RowChangeCosts, StepCosts};
 use super::Extra;
 use super::curve::Curve;
 use super::decoder::DecoderRoofline;
@@ -31,8 +31,8 @@ use crate::core::workload::model::{CellType, ITERATION, Model};
 use crate::core::workload::operator::Sizes;
 use crate::core::workload::operator::catalogue::Catalogue;
 use crate::core::workload::row_names::{
-    BANDWIDTH, DEMAND, GATHER, KERNEL, LAUNCH, PERSISTENT, POLICY_ROWS, SWITCH, TASK, TRANSFER,
-    WHOLE,
+    BANDWIDTH, DEMAND, FURTHER_LAUNCH, GATHER, GATHER_LAUNCH, GROW, HOST, KERNEL, LAUNCH,
+    PERSISTENT, POLICY_ROWS, SHRINK, SWITCH, TASK, TRANSFER, WHOLE,
 };
 
 /// The largest batch of a row: [`Curve::best`] tries all batches up to it.
@@ -390,6 +390,8 @@ impl CostTable {
             None => self.curve(name).cloned(),
         });
         Ok(TableCosts {
+            launches: self.launches(&overhead),
+            row_changes: self.row_changes(cells),
             batches: cells.iter().map(|cell| cell.batches.clone()).collect(),
             steps,
             whole_steps,
@@ -400,6 +402,31 @@ impl CostTable {
             kernel: self.curve(KERNEL).cloned(),
             persistent: self.persistent.clone(),
             kv_tokens: self.kv_tokens,
+        })
+    }
+
+    /// The costs of launches in addition to the rows `launch`. A launch that the scenario gives holds for all tasks.
+    fn launches(&self, overhead: &Overhead) -> LaunchCosts {
+        if overhead.launch.is_some() {
+            return LaunchCosts::default();
+        }
+        LaunchCosts {
+            gather: self.curve(GATHER_LAUNCH).cloned(),
+            further: self.curve(FURTHER_LAUNCH).cloned(),
+        }
+    }
+
+    /// The costs of new rows in steps of whole requests; `None` without any such row of the table.
+    fn row_changes(&self, cells: &[CellType]) -> Option<RowChangeCosts> {
+        let [shrink, grow, host] = [SHRINK, GROW, HOST].map(|name| self.curve(name).cloned());
+        if shrink.is_none() && grow.is_none() && host.is_none() {
+            return None;
+        }
+        Some(RowChangeCosts {
+            stays: cells.iter().map(|cell| cell.chain).collect(),
+            shrink,
+            grow,
+            host,
         })
     }
 

@@ -1,9 +1,11 @@
 //! Tests of cost tables, and of the costs of devices that they give.
 
 use super::*;
-use crate::base::units::{CellId, Share};
+use crate::base::units::{CellId, Share, WorkerId};
+use crate::core::cost::task_times::TaskTimes;
+use crate::core::cost::timing::Timing as _;
 use crate::core::cost::{CostModel as _, MemberKind};
-use crate::core::task::Step;
+use crate::core::task::{Step, Task};
 
 #[test]
 fn a_table_is_read_whatever_the_order_of_its_rows_and_columns() {
@@ -79,6 +81,45 @@ fn overheads_are_the_scenarios_or_the_tables_or_nothing() {
         .costs_for(&Model::Lstm.cell_types(), Overhead::default())
         .unwrap();
     assert_eq!(extras(&none, 9, 9, 9), [0; 3]);
+}
+
+#[test]
+fn a_launch_may_depend_on_the_members_and_on_the_decision_before() {
+    let rows = "cell,batch,ns\nlstm,1,10\nlaunch,2,40\nlaunch.gather,2,90\nlaunch.further,2,6\n";
+    let table = CostTable::parse(rows, "t.csv").unwrap();
+    let cells = Model::Lstm.cell_types();
+    let device = table.costs_for(&cells, Overhead::default()).unwrap();
+    let launches = |device: &TableCosts| {
+        [
+            device.launch(2, false).0,
+            device.launch(2, true).0,
+            device.further_launch(2).0,
+        ]
+    };
+    assert_eq!(launches(&device), [40, 90, 6]);
+    let given = Overhead {
+        launch: Some(Nanos(7)),
+        ..Overhead::default()
+    };
+    assert_eq!(
+        launches(&table.costs_for(&cells, given).unwrap()),
+        [7, 7, 0]
+    );
+    let mut times = TaskTimes::new(device, &[].into());
+    let mut start = |submit| {
+        let step = Step {
+            cell: CellId(0),
+            batch: 2,
+            times: 1,
+            input: 0,
+        };
+        let steps = [step];
+        let task = Task::new(WorkerId(1), &steps, &[], 2);
+        times.start(&task, Nanos(submit), true).earliest.0
+    };
+    // Three tasks of the first decision, one of the second, two of the third.
+    let starts = [100, 100, 100, 200, 300, 300, 400].map(|submit| start(submit) - submit);
+    assert_eq!(starts, [40, 40, 40, 52, 40, 40, 46]);
 }
 
 #[test]
