@@ -5,7 +5,7 @@ use std::process::Command;
 
 fn main() {
     // `include_dir` notices changed files, but not new ones.
-    for path in ["scenarios", "traces"] {
+    for path in ["kernels", "scenarios", "traces"] {
         println!("cargo::rerun-if-changed={path}");
     }
     // In a worktree `.git` is a file, and a path that does not exist would mean a new build each time.
