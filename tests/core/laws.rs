@@ -123,6 +123,26 @@ fn late_keeps_the_laws() {
 }
 
 #[test]
+fn tasks_ahead_keep_the_laws() {
+    for (max_tasks, ahead, chunk) in [(1, 1, 1), (5, 1, 1), (2, 3, 2)] {
+        let policy = Cellular {
+            max_tasks,
+            max_batch: PerCell::All(4),
+            chunk,
+            ahead,
+            ..Cellular::default()
+        };
+        check(
+            &policy,
+            &Guarantees {
+                max_batch: 4,
+                ..Guarantees::default()
+            },
+        );
+    }
+}
+
+#[test]
 fn padded_keeps_the_laws() {
     for (bucket_width, max_batch, pad_to, turn) in [
         (1, 2, PadTo::Bucket, Turn::Bucket),

@@ -5,8 +5,7 @@
 //! come first, so that none idles while another looks ahead. A chain stays on a worker while it has unfinished blocks
 //! of the cell type.
 
-use super::cellular::core::Core;
-use super::cellular::{Algorithm1, Cellular};
+use super::cellular::Cellular;
 use super::prelude::*;
 use super::values::{BatchSizes, PerCell};
 
@@ -35,8 +34,7 @@ impl Settings for Late {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        let policy = Core::new(Algorithm1, &self.as_cellular(), self.lookahead, setup)?;
-        Ok(Box::new(policy))
+        self.as_cellular().build(setup)
     }
 
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
@@ -49,7 +47,7 @@ impl Settings for Late {
 }
 
 impl Late {
-    /// Cellular batching that forms one block in each decision.
+    /// Cellular batching that forms one block in each decision, ahead of time.
     fn as_cellular(&self) -> Cellular {
         Cellular {
             max_tasks: 1,
@@ -57,6 +55,7 @@ impl Late {
             min_batch: self.min_batch.clone(),
             batch_sizes: self.batch_sizes.clone(),
             chunk: 1,
+            ahead: self.lookahead,
         }
     }
 }

@@ -28,6 +28,7 @@ pub fn random(sequences: bool, longest_chunk: u32, rng: &mut RandomSequence) -> 
             min_batch: PerCell::All(rng.random_range(1..=max_batch)),
             batch_sizes: random_sizes(max_batch, rng),
             chunk: rng.random_range(1..=longest_chunk),
+            ahead: rng.random_range(0..=2),
         }),
         3..=4 => Box::new(Late {
             max_batch: PerCell::All(max_batch),

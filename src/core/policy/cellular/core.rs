@@ -15,7 +15,6 @@ use crate::core::workload::model::CellType;
 pub struct Core<R> {
     pub(super) rule: R,
     pub(super) settings: Cellular,
-    lookahead: usize,
     pub(super) requests: LiveRequests,
     pub(super) types: Vec<TypeState>,
     /// The places of the types by descending priority, then by name.
@@ -44,14 +43,8 @@ pub(super) struct TypeState {
 }
 
 impl<R> Core<R> {
-    /// Builds the policy. `lookahead` is the number of a worker's tasks behind the running one. An error begins with
-    /// the key.
-    pub fn new(
-        rule: R,
-        settings: &Cellular,
-        lookahead: u32,
-        setup: &Setup<'_>,
-    ) -> Result<Self, String> {
+    /// Builds the policy. An error begins with the key.
+    pub fn new(rule: R, settings: &Cellular, setup: &Setup<'_>) -> Result<Self, String> {
         let max = settings.max_batch.resolve("max_batch", setup.cells)?;
         let min = settings.min_batch.resolve("min_batch", setup.cells)?;
         if let Some(i) = (0..max.len()).find(|i| min[*i] > max[*i]) {
@@ -79,7 +72,6 @@ impl<R> Core<R> {
         Ok(Core {
             rule,
             settings: settings.clone(),
-            lookahead: lookahead as usize,
             requests: LiveRequests::default(),
             types,
             by_priority,
@@ -125,7 +117,7 @@ impl<R: SelectionRule> Policy for Core<R> {
 
     /// Gives tasks to the workers, those with the smallest number of unfinished tasks first.
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        for unfinished in 0..=self.lookahead {
+        for unfinished in 0..=self.settings.ahead as usize {
             let mut workers = dispatch.with_unfinished(unfinished);
             // Only busy workers have nodes pinned to them.
             while (unfinished > 0
@@ -143,7 +135,7 @@ impl<R: SelectionRule> Policy for Core<R> {
     }
 
     fn works_ahead(&self) -> bool {
-        self.lookahead > 0
+        self.settings.ahead > 0
     }
 }
 

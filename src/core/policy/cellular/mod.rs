@@ -3,7 +3,8 @@
 //! For an idle worker a [`SelectionRule`] chooses a cell type, and up to `max_tasks` tasks are formed from the front of
 //! its queue of subgraphs. So requests join at the next task and leave when their last cell is done. With `chunk`
 //! above 1 a task runs several steps of each chain, as a persistent kernel does: a chain that ends within a task is
-//! padded.
+//! padded. With `ahead` above 0 a worker with few unfinished tasks counts as idle, so that its device never waits for
+//! a decision.
 
 mod batch;
 mod chain;
@@ -37,6 +38,10 @@ pub struct Cellular {
     /// The number of steps of each chain that a task runs; 1 in BatchMaker.
     #[default = 1]
     pub chunk: u32,
+    /// The number of a worker's unfinished tasks up to which it is given more. BatchMaker has 0: it decides for idle
+    /// workers. With 1 the next task is formed while one runs, so that the device does not wait for the host; a task
+    /// that is queued is closed. [`Late`](super::late::Late) is this with `max_tasks` 1.
+    pub ahead: u32,
 }
 
 impl Settings for Cellular {
@@ -86,7 +91,7 @@ impl Cellular {
                 self.chunk, cell.name
             ));
         }
-        Ok(Box::new(Core::new(rule, self, 0, setup)?))
+        Ok(Box::new(Core::new(rule, self, setup)?))
     }
 }
 
