@@ -114,6 +114,7 @@ fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32, exchange: u32)
             extra: ExtraTime::default(),
             requests: &[],
             members: Members::Requests,
+            joined: None,
             iteration: None,
         };
         let members = MemberList::Nodes(std::mem::take(&mut nodes));

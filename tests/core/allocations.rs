@@ -223,6 +223,7 @@ fn allocations_on_cuda(
             extra: ExtraTime::default(),
             requests: &[],
             members: Members::Requests,
+            joined: None,
             iteration: None,
         };
         drop(cuda.spare());

@@ -5,7 +5,7 @@ use std::iter::repeat_n;
 
 use super::Guarantees;
 use super::record::{CheckedRun, SeenTask};
-use crate::base::units::{CellId, Nanos, NodeId, RequestId};
+use crate::base::units::{CellId, Nanos, NodeId, RequestId, WorkerId};
 use crate::core::cost::table::TableCosts;
 use crate::core::summary::bounds::Fastest;
 use crate::core::summary::laws;
@@ -53,6 +53,7 @@ pub(super) fn check_backend(
     order(case, run)?;
     causality(case, run, guarantees.holds_back)?;
     busy_time(run)?;
+    joining(case, run)?;
     if guarantees.pins {
         pinning(case, run)
     } else {
@@ -360,6 +361,45 @@ fn pinning(case: &CheckedCase<'_>, run: &CheckedRun) -> Result<(), String> {
                     a.worker, b.worker
                 ));
             }
+        }
+    }
+    Ok(())
+}
+
+/// A task that says who joins has these members, and the next nodes of those of the worker's task of this cell type
+/// before it.
+fn joining(case: &CheckedCase<'_>, run: &CheckedRun) -> Result<(), String> {
+    let graphs = ListedGraph::all(case.requests);
+    let mut last: BTreeMap<(WorkerId, CellId), Vec<NodeRef>> = BTreeMap::new();
+    for (row, task) in run.tasks() {
+        let Some(nodes) = cell_nodes(task) else {
+            last.clear();
+            continue;
+        };
+        let mut members = nodes.to_vec();
+        members.sort_unstable();
+        let before = last
+            .insert((row.worker, row.cells[0]), members.clone())
+            .unwrap_or_default();
+        let Some(joined) = &task.joined else { continue };
+        let mut expected = joined.clone();
+        for NodeRef { request, node } in before {
+            let subgraphs = &graphs[request.index()].subgraphs;
+            let next = NodeId(node.0 + 1);
+            if subgraphs.get(next.index()) == Some(&subgraphs[node.index()]) {
+                expected.push(NodeRef {
+                    request,
+                    node: next,
+                });
+            }
+        }
+        expected.sort_unstable();
+        if expected != members {
+            return Err(format!(
+                "joining: task {} has the members {members:?}; those before it that go on, and those that join, are \
+                 {expected:?}",
+                row.task
+            ));
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use crate::core::backend::Backend;
 use crate::core::backend::watcher::{WatchedBackend, Watcher};
 use crate::core::record::LOST;
 use crate::core::record::full::FullRecord;
-use crate::core::task::{MemberList, Step, Task, TaskRow};
+use crate::core::task::{MemberList, NodeRef, Step, Task, TaskRow};
 
 pub struct CheckedRun {
     pub recorder: FullRecord,
@@ -23,6 +23,8 @@ pub struct SeenTask {
     pub executed_cells: u64,
     pub useful_cells: u64,
     pub members: Option<MemberList>,
+    /// The nodes of [`Task::joined`].
+    pub joined: Option<Vec<NodeRef>>,
 }
 
 impl CheckedRun {
@@ -44,6 +46,12 @@ impl CheckedRun {
                 executed_cells: task.steps.iter().map(Step::cells).sum(),
                 useful_cells: task.useful_cells,
                 members: members.cloned(),
+                joined: task.joined.map(|joined| {
+                    let mut nodes = Vec::new();
+                    (joined.list)(&mut nodes);
+                    assert_eq!(nodes.len(), joined.count as usize);
+                    nodes
+                }),
             });
         };
         let recorder = serve(&mut WatchedBackend {

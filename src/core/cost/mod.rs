@@ -51,6 +51,12 @@ pub trait CostModel: Send + Sync {
         RowChange::default()
     }
 
+    /// The time by which a task takes longer if this number of chains joins those whose rows stay in place. `None` if the
+    /// device has no such rows: the task then pays [`Extra::Gather`].
+    fn change(&self, _joined: u32) -> Option<Nanos> {
+        None
+    }
+
     /// The time of one of [`POLICY_ROWS`](crate::core::workload::row_names::POLICY_ROWS), which no device adds to a
     /// task by itself. A policy adds it to the [extra time](crate::core::task::ExtraTime) of its tasks.
     fn policy_row(&self, _name: &str, _count: u32) -> Nanos {

@@ -136,13 +136,23 @@ pub fn task_time(
     if !moves_states && members == MemberKind::Requests {
         time = time.saturating_add(costs.extra(Extra::Requests, task.batch));
     }
-    let gather = if task.gather && !moves_states {
-        costs.extra(Extra::Gather, task.batch)
-    } else {
+    let gather = if moves_states {
         Nanos::ZERO
+    } else {
+        gather_time(costs, task)
     };
     // After another cell the states go back to their requests anyway: the task pays the larger of the two.
     time.saturating_add(gather.max(first_switch.unwrap_or_default()))
+}
+
+/// The time of bringing the states of the members together.
+fn gather_time(costs: &(impl CostModel + ?Sized), task: &Task<'_>) -> Nanos {
+    let change = task.joined.and_then(|joined| costs.change(joined.count));
+    match change {
+        Some(change) => change,
+        None if task.gather => costs.extra(Extra::Gather, task.batch),
+        None => Nanos::ZERO,
+    }
 }
 
 /// The steps of a task as the host queues them and the device runs them, one after the other. A step begins when the
@@ -177,7 +187,7 @@ mod tests {
     use super::*;
     use crate::base::units::WorkerId;
     use crate::core::cost::table::{CostTable, Overhead};
-    use crate::core::task::Members;
+    use crate::core::task::{Joined, Members};
     use crate::core::workload::model::Model;
 
     #[test]
@@ -289,5 +299,42 @@ mod tests {
         let chain = "cell,batch,ns\nlstm,1,50\nlstm,2,50\nwhole.host,1,10\nwhole.host,2,20\n";
         let time = |steps: &[(u16, u32, u32)]| whole_time(&Model::Lstm, chain, steps);
         assert_eq!(time(&[(0, 20, 3), (0, 9, 1)]), 200 + 3 * 50 + 50);
+    }
+
+    #[test]
+    fn a_table_with_changes_prices_the_chains_that_join() {
+        let time = |rows: &str, overhead, joined: Option<u32>| {
+            let table = CostTable::parse(&format!("cell,batch,ns\n{rows}"), "costs").unwrap();
+            let costs = table.costs_for(&Model::Lstm.cell_types(), overhead);
+            let steps = [Step {
+                cell: CellId(0),
+                batch: 8,
+                times: 1,
+                input: 0,
+            }];
+            let joined = joined.map(|count| Joined {
+                count,
+                list: &|_| (),
+            });
+            let task = Task {
+                gather: true,
+                members: Members::Nodes(&|_| ()),
+                joined,
+                ..Task::new(WorkerId(0), &steps, &[], 8)
+            };
+            task_time(&costs.unwrap(), &task, None).0
+        };
+        let by_rows = Overhead::default();
+        let gathers = "lstm,1,100\ngather,1,30\n";
+        assert_eq!(time(gathers, by_rows, Some(2)), 130);
+        let changes = "lstm,1,100\ngather,1,30\nchange,1,5\nchange,3,7\n";
+        assert_eq!(time(changes, by_rows, Some(2)), 106);
+        assert_eq!(time(changes, by_rows, Some(0)), 100);
+        assert_eq!(time(changes, by_rows, None), 130);
+        let given = Overhead {
+            gather: Some(Nanos(9)),
+            ..Overhead::default()
+        };
+        assert_eq!(time(changes, given, Some(2)), 109, "the scenario's time");
     }
 }

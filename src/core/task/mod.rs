@@ -31,6 +31,9 @@ pub struct Task<'a> {
     /// them. A request starts with the first of its tasks to start.
     pub requests: &'a [RequestId],
     pub members: Members<'a>,
+    /// Who joins, for a task of nodes whose other members go on from the worker's previous task of this cell type.
+    /// `None` if the policy does not compare the two tasks.
+    pub joined: Option<Joined<'a>>,
     /// What an iteration of a language model does; `None` for other models. The batch of its step is the number of
     /// tokens that are fed, and the input is the context that is read.
     pub iteration: Option<Iteration>,
@@ -55,6 +58,7 @@ impl<'a> Task<'a> {
             extra: ExtraTime::default(),
             requests,
             members: Members::Requests,
+            joined: None,
             iteration: None,
         }
     }
@@ -115,6 +119,16 @@ pub enum Members<'a> {
     Parts(&'a dyn Fn(&mut Vec<Part>)),
     /// All operators of all nodes of [`Task::requests`], launch by launch.
     Operators(&'a Arc<Launches>),
+}
+
+/// The members that were not in the worker's previous task of this cell type. All members of that task whose cells of
+/// this type have not ended are members of this one, too, each with its next node. Before its first task a worker has
+/// no members. So a backend whose rows stay in place learns what changes in time proportional to the changes.
+#[derive(Clone, Copy)]
+pub struct Joined<'a> {
+    pub count: u32,
+    /// The function appends the nodes.
+    pub list: &'a dyn Fn(&mut Vec<NodeRef>),
 }
 
 /// The members of a task as lists in batch order.

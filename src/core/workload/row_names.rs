@@ -5,6 +5,9 @@
 pub const TASK: &str = "task";
 /// The overhead of a gather, by batch size.
 pub const GATHER: &str = "gather";
+/// The overhead of a task of chains whose rows stay in place, by the number of those that join. Where a table has such
+/// rows, these tasks do not pay [`GATHER`].
+pub const CHANGE: &str = "change";
 /// The time from the submission to the start on an idle worker, by batch size.
 pub const LAUNCH: &str = "launch";
 /// The overhead of a task of whole requests, by their number. As a suffix (`CELL.whole`) it names the cell's steps in
@@ -41,6 +44,6 @@ pub const PERSISTENT: &str = "persistent";
 pub const POLICY_ROWS: [&str; 2] = [COPY, EMPTY];
 
 /// The names that no cell may have.
-pub(super) const RESERVED: [&str; 9] = [
-    TASK, GATHER, LAUNCH, WHOLE, COPY, TRANSFER, EMPTY, KERNEL, BANDWIDTH,
+pub(super) const RESERVED: [&str; 10] = [
+    TASK, GATHER, CHANGE, LAUNCH, WHOLE, COPY, TRANSFER, EMPTY, KERNEL, BANDWIDTH,
 ];

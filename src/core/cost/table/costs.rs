@@ -26,6 +26,8 @@ pub struct TableCosts {
     pub(super) extras: [Option<Curve>; Extra::ROWS.len()],
     pub(super) launches: LaunchCosts,
     pub(super) row_changes: Option<RowChangeCosts>,
+    /// The time of chains that join, by their number.
+    pub(super) change: Option<Curve>,
     /// The curves of [`POLICY_ROWS`].
     pub(super) policy_rows: [Option<Curve>; POLICY_ROWS.len()],
     /// The time of copying states from other workers, by their number.
@@ -267,6 +269,15 @@ impl CostModel for TableCosts {
             None => RowChange::default(),
             Some(costs) => costs.change(step, earlier),
         }
+    }
+
+    fn change(&self, joined: u32) -> Option<Nanos> {
+        let change = self.change.as_ref()?;
+        Some(if joined == 0 {
+            Nanos::ZERO
+        } else {
+            change.time(joined)
+        })
     }
 
     fn policy_row(&self, name: &str, count: u32) -> Nanos {

@@ -31,7 +31,7 @@ use crate::core::workload::model::{CellType, ITERATION, Model};
 use crate::core::workload::operator::Sizes;
 use crate::core::workload::operator::catalogue::Catalogue;
 use crate::core::workload::row_names::{
-    BANDWIDTH, DEMAND, FURTHER_LAUNCH, GATHER, GATHER_LAUNCH, GROW, HOST, KERNEL, LAUNCH,
+    BANDWIDTH, CHANGE, DEMAND, FURTHER_LAUNCH, GATHER, GATHER_LAUNCH, GROW, HOST, KERNEL, LAUNCH,
     PERSISTENT, POLICY_ROWS, SHRINK, SWITCH, TASK, TRANSFER, WHOLE,
 };
 
@@ -396,6 +396,10 @@ impl CostTable {
             steps,
             whole_steps,
             extras,
+            change: match overhead.gather {
+                Some(_) => None,
+                None => self.curve(CHANGE).cloned(),
+            },
             policy_rows: POLICY_ROWS.map(|name| self.curve(name).cloned()),
             transfer: self.curve(TRANSFER).cloned(),
             operators: Vec::new(),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::requests::{EndedChain, RequestKey};
-use crate::base::units::{CellId, RequestId};
+use crate::base::units::{CellId, NodeId, RequestId};
 use crate::core::workload::random::split_mix;
 
 /// The members of a task of one cell type.
@@ -14,6 +14,10 @@ pub struct CellBatch {
     pub begins: Vec<RequestId>,
     /// The chains that end with the task, in a queue of chains.
     pub ended: Vec<EndedChain>,
+    /// The chains that join with the task, in a queue of chains.
+    pub joined: Vec<JoinedChain>,
+    /// Whether all other members go on from the worker's previous task of this cell type.
+    pub follows: bool,
     /// The nodes of all shares, in a queue of graphs.
     pub nodes: Vec<u32>,
     pub shares: Vec<SubgraphShare>,
@@ -23,9 +27,20 @@ impl CellBatch {
     pub fn clear(&mut self) {
         self.begins.clear();
         self.ended.clear();
+        self.joined.clear();
+        self.follows = false;
         self.nodes.clear();
         self.shares.clear();
     }
+}
+
+/// A chain that joins the others of a worker.
+#[derive(Clone, Copy, Debug)]
+pub struct JoinedChain {
+    pub key: RequestKey,
+    pub last: NodeId,
+    /// The number of tasks that the chain needs, this one included.
+    pub left: u32,
 }
 
 /// The nodes of one subgraph in a task.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::batch::{CellBatch, CellWork, MemberSet};
+use super::batch::{CellBatch, CellWork, JoinedChain, MemberSet};
 use super::requests::{EndedChain, LiveRequests, Released, RequestKey, RequestState};
 use crate::base::units::{NodeId, RequestId, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
@@ -35,6 +35,10 @@ struct RunningChain {
 /// Chains that a worker runs together.
 #[derive(Debug)]
 struct RunSet {
+    /// Tells sets apart, and the same set on different workers.
+    id: u64,
+    /// The worker that has run the set last.
+    worker: Option<WorkerId>,
     /// The number of tasks that the set has submitted.
     step: u64,
     /// The number of submitted tasks that are not done.
@@ -48,12 +52,17 @@ struct RunSet {
     newest: u64,
 }
 
+/// The number of no set.
+const NO_SET: u64 = 0;
+
 /// The slots of a wheel: more than most sentences have steps, and few enough for the nearest cache.
 const SLOTS: usize = 128;
 
 impl Default for RunSet {
     fn default() -> Self {
         RunSet {
+            id: NO_SET,
+            worker: None,
             step: 0,
             unfinished: 0,
             wheel: Box::new([const { Vec::new() }; SLOTS]),
@@ -152,6 +161,10 @@ pub struct ChainQueue {
     held: Vec<Option<RunSet>>,
     /// Empty sets, kept for their memory.
     spare: Vec<RunSet>,
+    /// The set of each worker's last task, or [`NO_SET`] if all of its chains have ended.
+    last: Vec<u64>,
+    /// The number of the last set that a worker began with.
+    sets: u64,
     unpinned: usize,
     /// An empty list, kept for its memory.
     returning: Vec<WaitingChain>,
@@ -166,13 +179,26 @@ impl ChainQueue {
             free: Vec::new(),
             held: (0..workers).map(|_| None).collect(),
             spare: Vec::new(),
+            last: vec![NO_SET; workers],
+            sets: NO_SET,
             unpinned: 0,
             returning: Vec::new(),
         }
     }
 
-    /// Takes a set for a worker: all chains that have run and are not pinned, if they are in one set.
-    fn begin(&mut self) -> RunSet {
+    /// Takes a set for a worker. If the worker has not run it last, it counts as another set.
+    fn begin(&mut self, worker: WorkerId) -> RunSet {
+        let mut set = self.take_set();
+        if set.chains == 0 || set.worker != Some(worker) {
+            self.sets += 1;
+            set.id = self.sets;
+            set.worker = Some(worker);
+        }
+        set
+    }
+
+    /// All chains that have run and are not pinned, if they are in one set; otherwise an empty set.
+    fn take_set(&mut self) -> RunSet {
         let first = self.waiting.front();
         let in_order =
             self.free.len() == 1 && first.is_none_or(|chain| chain.released > self.free[0].newest);
@@ -213,9 +239,9 @@ impl ChainQueue {
     }
 
     /// The nodes that the next task runs in a chain that still needs `left` tasks.
-    fn part(&self, chain: &RunningChain, left: u32, state: &RequestState) -> Part {
+    fn part(&self, last: NodeId, left: u32, state: &RequestState) -> Part {
         let (length, _) = state.run();
-        let end = chain.last.0 + 1;
+        let end = last.0 + 1;
         let from = end - length + (length.div_ceil(self.chunk) - left) * self.chunk;
         Part {
             request: state.request,
@@ -267,7 +293,7 @@ impl ChainQueue {
     /// Takes the worker's set first, then waiting chains.
     pub fn take(&mut self, worker: WorkerId, max: usize, batch: &mut CellBatch) -> MemberSet {
         let mut set = match self.held[worker.index()].take() {
-            None => self.begin(),
+            None => self.begin(worker),
             Some(set) => {
                 // Chains of other workers' sets can join while this one runs.
                 if set.chains < max {
@@ -276,10 +302,17 @@ impl ChainQueue {
                 set
             }
         };
+        let last = std::mem::replace(&mut self.last[worker.index()], set.id);
+        batch.follows = last == set.id || (last == NO_SET && set.chains == 0);
         let joining = self.waiting.len().min(max - set.chains);
         for chain in self.waiting.drain(..joining) {
             set.join(&chain);
             batch.begins.extend(chain.begins);
+            batch.joined.push(JoinedChain {
+                key: chain.key,
+                last: chain.last,
+                left: chain.left,
+            });
         }
         self.unpinned -= joining;
         self.held[worker.index()].insert(set).members
@@ -297,7 +330,7 @@ impl ChainQueue {
         for (chain, left) in self.set(worker).iter() {
             let state = &requests[chain.key];
             let (_, input) = state.run();
-            let part = self.part(chain, left, state);
+            let part = self.part(chain.last, left, state);
             let steps = part.to.0 - part.from.0;
             work.steps = steps.max(work.steps);
             work.input = input.max(work.input);
@@ -315,15 +348,29 @@ impl ChainQueue {
         let mut chains: Vec<(&RunningChain, u32)> = self.set(worker).iter().collect();
         chains.sort_unstable_by_key(|(chain, _)| chain.released);
         for (chain, left) in chains {
-            visit(self.part(chain, left, &requests[chain.key]));
+            visit(self.part(chain.last, left, &requests[chain.key]));
+        }
+    }
+
+    pub fn visit_joined(
+        &self,
+        batch: &CellBatch,
+        requests: &LiveRequests,
+        visit: &mut dyn FnMut(Part),
+    ) {
+        for JoinedChain { key, last, left } in &batch.joined {
+            visit(self.part(*last, *left, &requests[*key]));
         }
     }
 
     pub fn advance(&mut self, worker: WorkerId, batch: &mut CellBatch) {
-        self.held[worker.index()]
+        let set = self.held[worker.index()]
             .as_mut()
-            .expect("`take` gave the worker a set")
-            .advance(&mut batch.ended);
+            .expect("`take` gave the worker a set");
+        set.advance(&mut batch.ended);
+        if set.chains == 0 {
+            self.last[worker.index()] = NO_SET;
+        }
     }
 
     pub fn complete(

@@ -18,7 +18,7 @@ use self::core::{Core, largest_of_device};
 pub use self::rule::{CellView, Choice, SelectionRule};
 use super::prelude::*;
 use super::values::{BatchSizes, PerCell};
-use crate::core::task::Members;
+use crate::core::task::{Joined, Members};
 
 /// `kind = "cellular"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -180,6 +180,17 @@ impl<R: SelectionRule> Core<R> {
                 nodes.push(part.first())
             });
         };
+        let list_joined = |nodes: &mut Vec<_>| {
+            queue.visit_joined(&batch, requests, &mut |part| nodes.push(part.first()));
+        };
+        let joined = if batch.follows && chunk == 1 {
+            Some(Joined {
+                count: batch.joined.len() as u32,
+                list: &list_joined,
+            })
+        } else {
+            None
+        };
         let before = self.last_members[worker.index()].replace(members);
         let task = Task {
             batch: size,
@@ -189,6 +200,7 @@ impl<R: SelectionRule> Core<R> {
             } else {
                 Members::Nodes(&list_nodes)
             },
+            joined,
             ..Task::new(worker, &steps, &batch.begins, work.useful_cells)
         };
         let unfinished = dispatch.unfinished_tasks(worker);

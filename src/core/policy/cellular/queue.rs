@@ -99,6 +99,18 @@ impl ReadyQueue {
         }
     }
 
+    /// Visits the first nodes of the chains that join with the task.
+    pub fn visit_joined(
+        &self,
+        batch: &CellBatch,
+        requests: &LiveRequests,
+        visit: &mut dyn FnMut(Part),
+    ) {
+        if let Chains(queue) = self {
+            queue.visit_joined(batch, requests, visit);
+        }
+    }
+
     /// Makes the nodes ready that depend only on submitted ones.
     #[inline]
     pub fn advance(

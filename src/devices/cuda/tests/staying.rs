@@ -70,6 +70,7 @@ impl<'d> Hand<'d> {
             extra: ExtraTime::default(),
             requests: &[],
             members: Members::Requests,
+            joined: None,
             iteration: None,
         };
         self.cuda.submit(TaskId(self.next), &task, Some(members));
