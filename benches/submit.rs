@@ -1,5 +1,6 @@
-//! Nanoseconds that the host spends on a task of the CUDA backend, on a device that does nothing: from the submission to
-//! the completion. What the driver's calls take comes on top.
+//! Nanoseconds that the host spends on a task of the CUDA backend, on a device that does nothing: from the submission of
+//! a list of nodes to the completion, and of all that the host does while cellular batching serves sentences. What the
+//! driver's calls take comes on top.
 
 #![expect(clippy::disallowed_methods, reason = "measures the host")]
 
@@ -18,6 +19,7 @@ use batchlab::network::{Network, Spec};
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::registry::{Settings, Setup};
+use batchlab::policy::values::PerCell;
 use batchlab::record::RecordOptions;
 use batchlab::record::full::FullRecord;
 use batchlab::task::{Completion, ExtraTime, MemberList, Members, NodeRef, Step, Task};
@@ -30,6 +32,7 @@ use batchlab::workload::shape::Shape;
 use batchlab::workload::trace::Requests;
 use criterion::{Criterion, criterion_group, criterion_main};
 use idle::Idle;
+use rand::RngExt as _;
 
 /// The nodes of each request; as many tasks are measured before the requests are used up.
 const LENGTH: u32 = 1000;
@@ -44,25 +47,84 @@ fn submit(criterion: &mut Criterion) {
         let shapes = vec![Shape::Chain(LENGTH); batch as usize];
         let requests =
             Requests::unfold(shapes.into(), &Model::Lstm).expect("chains are the model's own");
-        for (name, exchange) in [("rows that stay", 0), ("rows that are gathered", 1)] {
-            group.bench_function(format!("{name}, {batch}"), |b| {
-                b.iter_custom(|tasks| {
-                    let mut time = Duration::ZERO;
-                    for run in 0..tasks.div_ceil(u64::from(LENGTH)) {
-                        let left = tasks - run * u64::from(LENGTH);
-                        time += serve(
-                            &network,
-                            &requests,
-                            left.min(u64::from(LENGTH)) as u32,
-                            exchange,
-                        );
-                    }
-                    time
-                });
+        group.bench_function(format!("listed rows that stay, {batch}"), |b| {
+            b.iter_custom(|tasks| {
+                let mut time = Duration::ZERO;
+                for run in 0..tasks.div_ceil(u64::from(LENGTH)) {
+                    let left = tasks - run * u64::from(LENGTH);
+                    time += serve(&network, &requests, left.min(u64::from(LENGTH)) as u32);
+                }
+                time
             });
-        }
+        });
+        let sentences = sentences(batch);
+        group.bench_function(format!("served by cellular batching, {batch}"), |b| {
+            b.iter_custom(|tasks| {
+                let mut time = Duration::ZERO;
+                let mut ran = 0;
+                while ran < tasks {
+                    let (run, count) = serve_sentences(&network, &sentences, batch);
+                    time += run;
+                    ran += count;
+                }
+                time.mul_f64(tasks as f64 / ran as f64)
+            });
+        });
     }
     group.finish();
+}
+
+/// Sentences of 1 to 48 words for about 400 tasks. A 24th of a batch ends with each task, 21 of 512 rows.
+fn sentences(batch: u32) -> Requests {
+    let mut rng = random::sequence(1, 0, "lengths");
+    let shapes: Vec<Shape> = (0..batch * 400 / 24)
+        .map(|_| Shape::Chain(rng.random_range(1..=48)))
+        .collect();
+    Requests::unfold(shapes.into(), &Model::Lstm).expect("chains are the model's own")
+}
+
+/// Serves sentences that arrive at once. Returns the time and the number of tasks.
+fn serve_sentences(network: &Arc<Network>, requests: &Requests, batch: u32) -> (Duration, u64) {
+    let mut device = Idle::default();
+    let options = Options {
+        materialise: vec![(CellId(0), batch)],
+        ..Options::default()
+    };
+    let mut cuda = Cuda::new(&mut device, Arc::clone(network), requests, 1, &options)
+        .expect("a device that is well");
+    let cells = Model::Lstm.cell_types();
+    let setup = Setup {
+        model: &Model::Lstm,
+        cells: &cells,
+        workers: 1,
+        costs: None,
+        longest: None,
+    };
+    let policy = Cellular {
+        max_tasks: 1,
+        max_batch: PerCell::All(batch),
+        ahead: 1,
+        ..Cellular::default()
+    };
+    let mut policy = policy.build(&setup).expect("the policy serves the model");
+    let keep = RecordOptions {
+        tasks: true,
+        ..RecordOptions::default()
+    };
+    let mut record = FullRecord::new(requests.len(), 1, cells.len(), keep);
+    let arrivals = vec![Nanos::ZERO; requests.len()];
+    let mut source = OpenLoop::new(requests, &arrivals);
+    let clock = Instant::now();
+    engine::run(
+        &mut source,
+        &mut *policy,
+        &mut cuda,
+        &mut record,
+        1,
+        &AtomicBool::new(false),
+    )
+    .expect("nothing interrupts it");
+    (clock.elapsed(), record.execution.tasks.len() as u64)
 }
 
 fn small_network(model: &Model) -> Arc<Network> {
@@ -76,8 +138,8 @@ fn small_network(model: &Model) -> Arc<Network> {
     Arc::new(Network::new(model, &spec).expect("weights from the seed"))
 }
 
-/// Runs this many tasks of all requests; from task to task the members move up by `exchange` places.
-fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32, exchange: u32) -> Duration {
+/// Runs this many tasks of all requests, as lists of nodes.
+fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32) -> Duration {
     let mut device = Idle::default();
     let batch = requests.len() as u32;
     let options = Options {
@@ -99,9 +161,8 @@ fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32, exchange: u32)
             nodes = spare;
         }
         nodes.clear();
-        let place = |place: u32| (place + node * exchange) % batch;
         nodes.extend((0..batch).map(|at| NodeRef {
-            request: RequestId(place(at).into()),
+            request: RequestId(at.into()),
             node: NodeId(node),
         }));
         let task = Task {
@@ -182,7 +243,7 @@ fn nodes(criterion: &mut Criterion) {
     ];
     for (name, (model, dataset, count), policy) in benches {
         let network = small_network(&model);
-        let in_repository = |path: &str| Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
+        let in_repository = |path: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
         let dataset = Dataset::open(dataset, &model, &in_repository).expect("the dataset is there");
         let shapes = dataset
             .sample(count, None, &mut random::sequence(1, 0, "shapes"))

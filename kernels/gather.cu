@@ -1,5 +1,6 @@
 // The gathers, for batches whose members have changed: they copy the states and words into the cell's operand, and write the
-// table of rows. Each block reads the host's rows in mapped memory.
+// table of rows. Each block reads the host's rows in mapped memory. Where only a few rows of chains change, they are
+// parameters of the kernel: a read of the host's memory takes longer than the rest.
 //
 // Rows of the batch that the host does not have become padding: rows of zeros in which no node runs.
 
@@ -15,6 +16,26 @@ struct Taken {
   // Whether the host has no such row.
   __device__ __forceinline__ bool is_padding() const { return row.state == NOWHERE; }
   __device__ __forceinline__ u32 inputs() const { return row.inputs_end - inputs_begin; }
+};
+
+// A row that changes, as the host gives it. `state` is NOWHERE for padding.
+struct Change {
+  // The place of the row in the batch.
+  u32 at;
+  u32 request;
+  // The node that runs in it next. All but a chain's first node read a state.
+  u32 node;
+  u32 last;
+  u32 state;
+  u32 words;
+};
+
+// The most rows that one launch changes: with them the parameters take less than the 4 KB that any GPU has for them.
+constexpr u32 MOST_CHANGES = 60;
+
+struct Changes {
+  u32 count;
+  Change rows[MOST_CHANGES];
 };
 
 // The end of the first rows' inputs. One thread asks.
@@ -66,21 +87,26 @@ __device__ __forceinline__ void operand_row(Element *operand, const Element *x, 
   }
 }
 
-// A chain reads the state from the slot to which it writes, so only the number of inputs is read. The state of a first node is
-// zeros, which are stored for the steps to read. `fed_back` reads the word in the state, after [h|c].
-KERNEL gather_chain(const Row *__restrict__ staged, const u32 *__restrict__ staged_inputs, u32 count,
-                    Row *__restrict__ rows, u32 *__restrict__ inputs, u32 size, float *__restrict__ pool, u32 width,
-                    const Element *__restrict__ embedding, u64 seed, u32 vocabulary, u32 fed_back,
-                    Element *__restrict__ operand, u32 embedding_width, u32 hidden, u32 *age) {
-  begin(age);
-  for (u32 at = blockIdx.y; at < size; at += gridDim.y) {
-    const Taken taken = take_row(staged, count, at, rows);
-    const Row &row = taken.row;
+// What the operand of a chain's row is made of. `fed_back` reads the word in the state, after [h|c].
+struct ChainOperand {
+  float *pool;
+  u32 width;
+  const Element *embedding;
+  u64 seed;
+  u32 vocabulary;
+  u32 fed_back;
+  Element *operand;
+  u32 embedding_width;
+  u32 hidden;
+
+  // Writes the operand of a row; zeros for padding. A chain reads the state from the slot to which it writes. The state of
+  // a first node is zeros, which are stored for the steps to read.
+  __device__ __forceinline__ void write(u32 at, const Row &row, bool is_padding, bool is_first) const {
     const Element *x = nullptr;
     const float *h = nullptr;
-    if (!taken.is_padding()) {
+    if (!is_padding) {
       float *state = state_of(pool, width, row.state);
-      if (taken.inputs() > 0) {
+      if (!is_first) {
         h = state;
       } else {
         for (Units<1> unit(width); unit.more(); unit.next()) state[unit.at] = 0.0f;
@@ -102,8 +128,37 @@ KERNEL gather_chain(const Row *__restrict__ staged, const u32 *__restrict__ stag
       operand_row<1>(to, x, h, embedding_width, hidden);
     }
   }
+};
+
+KERNEL gather_chain(const Row *__restrict__ staged, const u32 *__restrict__ staged_inputs, u32 count,
+                    Row *__restrict__ rows, u32 *__restrict__ inputs, u32 size, float *__restrict__ pool, u32 width,
+                    const Element *__restrict__ embedding, u64 seed, u32 vocabulary, u32 fed_back,
+                    Element *__restrict__ operand, u32 embedding_width, u32 hidden, u32 *age) {
+  begin(age);
+  const ChainOperand to = {pool, width, embedding, seed, vocabulary, fed_back, operand, embedding_width, hidden};
+  for (u32 at = blockIdx.y; at < size; at += gridDim.y) {
+    const Taken taken = take_row(staged, count, at, rows);
+    to.write(at, taken.row, taken.is_padding(), taken.inputs() == 0);
+  }
 }
 EXPORT_KERNEL(gather_chain)
+
+// Some rows of a batch of chains change, and all others stay as the launch before has left them. The table counts nodes from
+// the gather on, so the launches since then are subtracted.
+KERNEL change_chain(const __grid_constant__ Changes changes, Row *__restrict__ rows, float *__restrict__ pool, u32 width,
+                    const Element *__restrict__ embedding, u64 seed, u32 vocabulary, u32 fed_back,
+                    Element *__restrict__ operand, u32 embedding_width, u32 hidden, const u32 *__restrict__ age) {
+  const u32 launches = *age;
+  const ChainOperand to = {pool, width, embedding, seed, vocabulary, fed_back, operand, embedding_width, hidden};
+  for (u32 number = blockIdx.y; number < changes.count; number += gridDim.y) {
+    const Change &change = changes.rows[number];
+    Row row = {change.request, change.node, change.last, change.state, change.words, 0, 0};
+    to.write(change.at, row, change.state == NOWHERE, change.node == 0);
+    row.node -= launches;
+    if (blockIdx.x == 0 && threadIdx.x == 0) rows[change.at] = row;
+  }
+}
+EXPORT_KERNEL(change_chain)
 
 // Leaves read only a word: the operand is [x].
 KERNEL gather_leaf(const Row *__restrict__ staged, const u32 *__restrict__ staged_inputs, u32 count,

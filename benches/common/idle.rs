@@ -2,7 +2,7 @@
 
 use batchlab::cuda::device::{
     BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, Event, HostPlace, MemoryNeeds,
-    PlanId, StateSlot,
+    PlanId, RowUpdate, StateSlot,
 };
 use batchlab::units::WorkerId;
 
@@ -39,6 +39,10 @@ impl Device for Idle {
     fn launch(&mut self, plan: PlanId) -> Result<(), DeviceFault> {
         self.signals += u64::from(self.shapes[plan.0 as usize].signals);
         Ok(())
+    }
+
+    fn launch_changed(&mut self, plan: PlanId, _: &[RowUpdate]) -> Result<(), DeviceFault> {
+        self.launch(plan)
     }
 
     fn signal(&mut self, _: DeviceStream) -> Result<(), DeviceFault> {

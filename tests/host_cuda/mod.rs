@@ -102,6 +102,8 @@ pub enum Argument {
     U32(u32),
     U64(u64),
     Pointer(*mut c_void),
+    /// A larger value, which is here.
+    Value(*const c_void),
 }
 
 impl From<u32> for Argument {
@@ -263,6 +265,7 @@ impl Kernel<'_> {
                 Argument::U32(value) => (&raw mut *value).cast(),
                 Argument::U64(value) => (&raw mut *value).cast(),
                 Argument::Pointer(value) => (&raw mut *value).cast(),
+                Argument::Value(value) => value.cast_mut(),
             })
             .collect();
         let mut message = [0; 4096];

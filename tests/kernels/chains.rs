@@ -5,7 +5,7 @@ use batchlab::workload::random::{self, RandomSequence};
 use proptest::prelude::*;
 use rand::RngExt;
 
-use super::device::{Cut, Device, Row};
+use super::device::{Change, Cut, Device, NOWHERE, Row};
 use super::host_cuda::Element;
 use super::layer::Kind;
 use super::{checked, sizes};
@@ -63,6 +63,48 @@ proptest! {
             let (rows, inputs) = rows(rng.random_range(1..=size), 0, rng);
             checked::gather(&mut device, &mut station, &rows, &inputs);
             for _ in 0..rng.random_range(1..=4) {
+                checked::step(&mut device, &mut station, rng.random());
+            }
+        }
+    }
+
+    #[test]
+    fn single_rows_change_and_others_stay(
+        kind in prop::sample::select(Kind::CHAINS.to_vec()),
+        element in sizes::element(),
+        (hidden, embedding) in sizes::widths(),
+        vocabulary in sizes::vocabulary(),
+        cut in cuts(),
+        size in 1..=7usize,
+        seed in any::<u64>(),
+    ) {
+        let spec = Spec { hidden, embedding, vocabulary, seed, weights: None };
+        let Some(mut device) = Device::new(&kind.model(), &spec, element, SLOTS as usize, 0, cut) else { return Ok(()) };
+        let rng = &mut random::sequence(seed, 0, "rows");
+        let mut station = device.station(kind, size, 0);
+        let (rows, inputs) = rows(rng.random_range(1..=size), 0, rng);
+        checked::gather(&mut device, &mut station, &rows, &inputs);
+        for _ in 0..4 {
+            let mut changes = Vec::new();
+            for at in (0..size as u32).filter(|_| rng.random_bool(0.4)).collect::<Vec<_>>() {
+                // Each row has a second slot of its own.
+                changes.push(match rng.random_range(0..4) {
+                    0 => Change { at, node: 1, state: NOWHERE, ..Change::default() },
+                    first => {
+                        let node = if first == 1 { 0 } else { rng.random_range(0..40) };
+                        Change {
+                            at,
+                            request: rng.random(),
+                            node,
+                            last: node + rng.random_range(0..4),
+                            state: SLOTS / 2 + at,
+                            words: (at + 7) * 50,
+                        }
+                    }
+                });
+            }
+            checked::change(&mut device, &mut station, &changes);
+            for _ in 0..rng.random_range(0..=3) {
                 checked::step(&mut device, &mut station, rng.random());
             }
         }

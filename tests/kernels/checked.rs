@@ -3,7 +3,7 @@
 use batchlab::network::{BatchInputs, Scratch};
 use batchlab::units::RequestId;
 
-use super::device::{Device, NOWHERE, Row, Station};
+use super::device::{Change, Device, NOWHERE, Row, Station};
 use super::equations::Gates;
 use super::host_cuda::Element;
 use super::layer::Kind;
@@ -21,7 +21,9 @@ fn inputs_of<'a>(rows: &[Row], at: usize, inputs: &'a [u32]) -> &'a [u32] {
     let begin = at
         .checked_sub(1)
         .map_or(0, |before| rows[before].inputs_end);
-    &inputs[begin as usize..rows[at].inputs_end as usize]
+    let range = begin as usize..rows[at].inputs_end as usize;
+    // A row of a chain that has changed does not say where its inputs end.
+    inputs.get(range).unwrap_or_default()
 }
 
 /// The bits of a word's row in the embedding table.
@@ -120,6 +122,57 @@ pub fn gather(device: &mut Device, station: &mut Station, rows: &[Row], inputs: 
     assert_same(&device.pool, &pool);
 }
 
+/// Changes rows of a chain's cell, and looks at the table, the operand and the pool: the other rows stay.
+pub fn change(device: &mut Device, station: &mut Station, changes: &[Change]) {
+    let (h, stride) = (device.spec.hidden as usize, station.stride(&device.spec));
+    let before = device.pool.to_vec();
+    let mut pool = before.clone();
+    let mut table = station.rows.to_vec();
+    let mut operand = station.operand.bits();
+    let age = station.age[0];
+    device.change(station, changes);
+
+    for change in changes {
+        let row = Row {
+            request: change.request,
+            node: change.node.wrapping_sub(age),
+            last: change.last,
+            state: change.state,
+            words: change.words,
+            tokens: 0,
+            inputs_end: 0,
+        };
+        table[change.at as usize] = row;
+        let to = &mut operand[change.at as usize * stride..][..stride];
+        if change.state == NOWHERE {
+            to.fill(0);
+            continue;
+        }
+        let slot = change.state as usize * device.width;
+        let drawn = device
+            .network
+            .token(RequestId(change.request.into()), change.node);
+        let word = match station.kind {
+            Kind::Decoder if change.node == 0 => START,
+            Kind::Decoder => before[slot + 2 * h] as u32,
+            _ => drawn,
+        };
+        let mut expected = embedded(device, station, word);
+        if change.node == 0 {
+            pool[slot..][..device.width].fill(0.0);
+            expected.extend(vec![0; h]);
+        } else {
+            let of_h = before[slot..][..h].iter();
+            expected.extend(of_h.map(|x| bits_of(device.element, *x)));
+        }
+        to.copy_from_slice(&expected);
+    }
+    assert_eq!(*station.rows, *table);
+    assert_eq!(station.age[0], age);
+    assert_eq!(station.operand.bits(), operand, "the operand");
+    assert_same(&device.pool, &pool);
+}
+
 /// Runs the cell over its rows, and looks at states, operands, words and counts.
 pub fn step(device: &mut Device, station: &mut Station, signals: bool) {
     let (h, e, stride) = (
@@ -141,14 +194,14 @@ pub fn step(device: &mut Device, station: &mut Station, signals: bool) {
     let (mut words, broken) = (device.words.to_vec(), device.broken.to_vec());
     let (counted, host) = (device.counted[0], device.host[0]);
     let live: Vec<usize> = (0..station.size)
-        .filter(|at| station.rows[*at].node + age <= station.rows[*at].last)
+        .filter(|at| station.rows[*at].node.wrapping_add(age) <= station.rows[*at].last)
         .collect();
     let of_cpu = of_cpu(device, station, &live);
     device.step(station, signals);
 
     for (place, at) in live.iter().copied().enumerate() {
         let row = station.rows[at];
-        let node = row.node + age;
+        let node = row.node.wrapping_add(age);
         let state = row.state as usize * device.width
             ..row.state as usize * device.width + device.network.state();
         let mut expected = equations(device, station, at, &pool);
@@ -314,11 +367,10 @@ fn of_cpu(device: &Device, station: &Station, live: &[usize]) -> Option<Vec<f32>
     let mut states_at = Vec::new();
     for at in live {
         let row = station.rows[*at];
-        tokens.push(
-            device
-                .network
-                .token(RequestId(row.request.into()), row.node + station.age[0]),
-        );
+        tokens.push(device.network.token(
+            RequestId(row.request.into()),
+            row.node.wrapping_add(station.age[0]),
+        ));
         let own = [row.state];
         let taken = match station.kind.is_chain() {
             true => &own[..],

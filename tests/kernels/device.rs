@@ -26,6 +26,27 @@ pub struct Row {
     pub inputs_end: u32,
 }
 
+/// A row that changes, as kernels have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Change {
+    pub at: u32,
+    pub request: u32,
+    pub node: u32,
+    pub last: u32,
+    pub state: u32,
+    pub words: u32,
+}
+
+/// The most changes of a launch.
+const MOST_CHANGES: usize = 60;
+
+#[repr(C)]
+struct Changes {
+    count: u32,
+    rows: [Change; MOST_CHANGES],
+}
+
 /// How launches are cut into blocks, and in which order their threads run.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
@@ -246,6 +267,30 @@ impl Device {
         };
         arguments.pointer(station.age.pointer());
         self.launch(name, self.grid(station.size), &arguments);
+    }
+
+    /// Changes rows of a chain's cell.
+    pub fn change(&mut self, station: &mut Station, changes: &[Change]) {
+        let mut given = Changes {
+            count: changes.len() as u32,
+            rows: [Change::default(); MOST_CHANGES],
+        };
+        given.rows[..changes.len()].copy_from_slice(changes);
+        let (h, e) = (self.spec.hidden, self.spec.embedding);
+        let mut arguments = Arguments::default();
+        arguments.0.push(Argument::Value((&raw const given).cast()));
+        arguments
+            .pointer(station.rows.pointer())
+            .pointer(self.pool.pointer())
+            .number(self.width as u32)
+            .words(station.layer.embedding.pointer(), &self.spec);
+        arguments.number((station.kind == Kind::Decoder).into());
+        arguments
+            .pointer(station.operand.pointer())
+            .number(e)
+            .number(h)
+            .pointer(station.age.pointer());
+        self.launch("change_chain", self.grid(station.size), &arguments);
     }
 
     /// Runs the cell once over its rows: its products, and behind each of them a kernel.

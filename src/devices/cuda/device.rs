@@ -68,6 +68,20 @@ pub struct GatherRow {
     pub inputs_end: u32,
 }
 
+/// The most rows that one launch changes. Their descriptions are parameters of a kernel, which have room for 4 KB; on an
+/// H100 they cost nothing there, and 1.5 µs in the host's memory (`launches-and-steps.txt`).
+pub const MOST_CHANGES: usize = 60;
+
+/// A row that changes between two launches over a batch of chains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowUpdate {
+    /// The place of the row in the batch.
+    pub at: u32,
+    /// The row that is there from now on, or `None` for padding. Its first node reads the state in its own slot, or
+    /// zeros if it is the first of its request. [`GatherRow::inputs_end`] is not used.
+    pub row: Option<GatherRow>,
+}
+
 /// The members of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceBatch<'a> {
@@ -144,6 +158,11 @@ pub trait Device {
     /// without a gather, each row continues with its next node. A plan may have fewer rows than the gather's if the
     /// rows behind them have ended. A launch that fails does not signal.
     fn launch(&mut self, plan: PlanId) -> Result<(), DeviceFault>;
+
+    /// Queues changes of at most [`MOST_CHANGES`] rows of a chain's batch, and the cell over all rows. The other rows
+    /// continue with their next nodes. The launch may have another size than the one before; if it has more rows, the
+    /// changes name all of these. A launch that fails does not signal.
+    fn launch_changed(&mut self, plan: PlanId, changes: &[RowUpdate]) -> Result<(), DeviceFault>;
 
     /// Queues an increment of the stream's signal, for work whose last launch does not signal.
     fn signal(&mut self, stream: DeviceStream) -> Result<(), DeviceFault>;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Options;
 use super::device::{
-    BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, HostPlace, StateSlot,
+    BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, HostPlace, RowUpdate, StateSlot,
 };
 use super::outputs::{CellTraits, KeptOutputs, cell_traits};
 use super::plans::{self, Plans};
@@ -15,7 +15,7 @@ use super::streams::{GatheredNode, StreamKey, Streams, TaskOutcome};
 use super::whole::WholeRows;
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
-use crate::core::task::{MemberList, NodeRef, Part, Step};
+use crate::core::task::{MemberList, Members, NodeRef, Part, Step, Task};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::trace::Requests;
 use crate::devices::longest_first::LongestFirst;
@@ -31,6 +31,8 @@ pub struct Launcher<'d, D: Device> {
     /// Workers found to be lost while a task of another worker was queued, and why.
     pub unwell: Vec<(WorkerId, String)>,
     cells: Vec<CellTraits>,
+    /// Whether all requests are chains of cells, whose rows stay in place.
+    has_chains: bool,
     plans: Plans,
     /// The number of launches in this run.
     launches: u64,
@@ -41,6 +43,10 @@ pub struct Launcher<'d, D: Device> {
 #[derive(Debug, Default)]
 struct TaskMemory {
     batch: Gathering,
+    /// The chains that end with the launch.
+    ended: Vec<GatheredNode>,
+    /// The rows that change before the launch.
+    changes: Vec<RowUpdate>,
     /// The states to copy after the launch, and their places on the host.
     copies: Vec<(StateSlot, HostPlace)>,
     /// The ready nodes of a task of whole requests.
@@ -95,6 +101,7 @@ impl<'d, D: Device> Launcher<'d, D> {
                 graph.inputs(0);
             }
         }
+        let has_chains = network.operators().is_none() && page == 1;
         let pools = Pools::new(rooms, page);
         let mut task = TaskMemory::default();
         task.whole.resize_with(cells.len(), WholeRows::default);
@@ -104,6 +111,7 @@ impl<'d, D: Device> Launcher<'d, D> {
             streams: Streams::default(),
             unwell: Vec::new(),
             cells,
+            has_chains,
             plans: Plans::new(room),
             launches: 0,
             task,
@@ -176,20 +184,44 @@ impl<'d, D: Device> Launcher<'d, D> {
         shape
     }
 
-    /// Queues a task on a stream. If it can't be queued completely, its requests fail, and a signal follows what is
-    /// queued, so that the task ends. Returns its outcome, and why its worker is lost if the stream can't even signal.
+    /// Whether a task runs the rows of its cell type, besides the chains that it names. Otherwise it needs the list of
+    /// its members: the first task after others than nodes, or one with requests that have failed.
+    pub fn follows(&self, id: StreamKey, task: &Task<'_>) -> bool {
+        let (Members::Nodes(_), Some(joined), [step]) = (task.members, task.joined, task.steps)
+        else {
+            return false;
+        };
+        let members = self.states.chains(id, step.cell) + joined.count;
+        self.has_chains && step.times == 1 && members == task.batch && members <= step.batch
+    }
+
+    /// Queues a task on a stream. `members` is `None` for a task that [follows](Launcher::follows). If it can't be
+    /// queued completely, its requests fail, and a signal follows what is queued, so that the task ends. Returns its
+    /// outcome, and why its worker is lost if the stream can't even signal.
     pub fn submit(
         &mut self,
         id: StreamKey,
-        task: TaskId,
-        steps: &[Step],
-        members: &MemberList,
+        number: TaskId,
+        task: &Task<'_>,
+        members: Option<&MemberList>,
     ) -> (TaskOutcome, Option<String>) {
         self.task.outcome = self.streams.new_outcome();
-        let lost = match self.queue_task(id, steps, members) {
-            Ok(()) => None,
-            Err(fault) => self.break_off(id, task, members, &fault),
+        self.task.copies.clear();
+        let queued = match members {
+            Some(members) => self.queue_task(id, task.steps, members),
+            None => self.queue_following(id, task),
         };
+        let lost = queued.err().and_then(|fault| {
+            let listed;
+            let members = match members {
+                Some(members) => members,
+                None => {
+                    listed = MemberList::from_task(task, None);
+                    &listed
+                }
+            };
+            self.break_off(id, number, members, &fault)
+        });
         (std::mem::take(&mut self.task.outcome), lost)
     }
 
@@ -209,7 +241,7 @@ impl<'d, D: Device> Launcher<'d, D> {
                 format!("task {task} on worker {worker} could not be queued: {fault}"),
             );
         }
-        self.streams.clear_rows(id);
+        self.states.clear_rows(id);
         self.task.copies.clear();
         if fault.lost {
             return Some(fault.reason.clone());
@@ -232,7 +264,6 @@ impl<'d, D: Device> Launcher<'d, D> {
         steps: &[Step],
         members: &MemberList,
     ) -> Result<(), DeviceFault> {
-        self.task.copies.clear();
         match (members, steps) {
             (members, steps) if self.runs_sequences(members, steps) => {
                 self.queue_sequences(id, steps)?
@@ -243,13 +274,7 @@ impl<'d, D: Device> Launcher<'d, D> {
             {
                 self.task.nodes.clone_from(nodes);
                 let launched = self.queue_batch(id, self.size(id, step, true))?;
-                if launched {
-                    self.streams.count_signal(id);
-                }
-                // If all requests of the batch have failed, no launch signals.
-                if !launched || !self.task.copies.is_empty() {
-                    self.copy_and_signal(id)?;
-                }
+                self.signal_batch(id, launched)?;
             }
             (MemberList::Parts(list), steps) if task_checks::parts_fit(list, steps) => {
                 self.queue_parts(id, steps, list)?
@@ -263,6 +288,29 @@ impl<'d, D: Device> Launcher<'d, D> {
             }
         }
         self.streams.record(id, self.device)
+    }
+
+    /// Queues a task that [follows](Launcher::follows).
+    fn queue_following(&mut self, id: StreamKey, task: &Task<'_>) -> Result<(), DeviceFault> {
+        self.task.nodes.clear();
+        if let Some(joined) = task.joined {
+            (joined.list)(&mut self.task.nodes);
+        }
+        let launched = self.queue_rows(id, self.size(id, &task.steps[0], true))?;
+        self.signal_batch(id, launched)?;
+        self.streams.record(id, self.device)
+    }
+
+    /// Sees to the signal after a batch: that of its launch, or another one after copies. If all requests of the batch
+    /// have failed, there is no launch.
+    fn signal_batch(&mut self, id: StreamKey, launched: bool) -> Result<(), DeviceFault> {
+        if launched {
+            self.streams.count_signal(id);
+        }
+        if !launched || !self.task.copies.is_empty() {
+            self.copy_and_signal(id)?;
+        }
+        Ok(())
     }
 
     /// The shape of a launch that a step asks for, without inputs. Its tokens are those to which the policy pads the
@@ -309,53 +357,85 @@ impl<'d, D: Device> Launcher<'d, D> {
         self.copy_and_signal(id)
     }
 
-    /// Queues one launch over the nodes in [`TaskMemory`]. If these nodes are the next of all rows of the launch
-    /// before, it continues from those rows; otherwise it gathers. Returns whether there was anything to launch.
+    /// Queues one launch over the nodes in [`TaskMemory`]. Returns whether there was anything to launch.
     fn queue_batch(&mut self, id: StreamKey, size: BatchShape) -> Result<bool, DeviceFault> {
+        if self.has_chains {
+            let rows = self.states.open_rows(id, size.cell);
+            self.states.keep_rows(rows, &mut self.task.nodes);
+            return self.queue_rows(id, size);
+        }
+        self.launches += 1;
+        self.take(size.cell, self.last_launch(id));
+        if self.task.batch.rows.is_empty() {
+            self.wait_for_uses(id)?;
+            return Ok(false);
+        }
+        self.gather_and_launch(id, size)?;
+        let Launcher { states, task, .. } = self;
+        for place in 0..task.taken.len() {
+            let row = task.taken[place];
+            if row.node == row.last {
+                task.note_last(&row, states);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Queues one launch over the rows of a chain's cell, which the nodes in [`TaskMemory`] join. Rows that stay are
+    /// neither looked at nor gathered. Returns whether there was anything to launch.
+    fn queue_rows(&mut self, id: StreamKey, size: BatchShape) -> Result<bool, DeviceFault> {
         self.launches += 1;
         let launch = self.last_launch(id);
-        let rows = self.streams.rows(id, size.cell);
-        let shape = rows
-            .shape
-            .filter(|shape| shape.rows == size.rows && shape.signals == size.signals);
-        let nodes = &self.task.nodes;
-        let stay =
-            rows.continue_with(nodes) && nodes.iter().all(|at| self.states.is_next_of_chain(*at));
-        if let Some(plan) = shape
-            .filter(|_| stay)
-            .and_then(|shape| self.plans.find(shape))
-        {
-            rows.advance();
-            nodes
-                .iter()
-                .for_each(|at| self.states.advance(*at, &launch));
-            self.device.launch(plan)?;
-        } else {
-            self.take(size.cell, launch);
-            let rows = self.streams.rows(id, size.cell);
-            rows.shape = None;
-            std::mem::swap(&mut rows.members, &mut self.task.taken);
-            if self.task.batch.rows.is_empty() {
-                self.wait_for_uses(id)?;
-                return Ok(false);
-            }
-            let shape = self.gather_and_launch(id, size)?;
-            self.streams.rows(id, size.cell).shape = Some(shape);
+        self.take(size.cell, launch);
+        let Launcher { states, task, .. } = self;
+        let rows = states.open_rows(id, size.cell);
+        if task.taken.is_empty() && states.rows[rows].chains() == 0 {
+            self.wait_for_uses(id)?;
+            return Ok(false);
         }
+        let stays = states.arrange(rows, size.rows, &task.taken);
+        // What is queued from here on uses the slots of all rows.
+        states.rows[rows].stamp = launch;
+        self.wait_for_uses(id)?;
+        // Chains count no inputs, and no cell but a listed network's has tokens.
+        let plan = self
+            .plans
+            .get(BatchShape { tokens: 0, ..size }, self.device)?;
+        self.migrate(id)?;
         let Launcher {
+            device,
             states,
-            streams,
             task,
             ..
         } = self;
-        for row in streams
-            .rows(id, size.cell)
-            .members
-            .iter()
-            .filter(|row| row.node == row.last)
-        {
-            task.note_last(row, states);
+        if stays {
+            let changed = &states.rows[rows].changed;
+            task.changes.clear();
+            task.changes.extend(changed.iter().map(|at| RowUpdate {
+                at: *at,
+                row: states.gather_row(rows, *at),
+            }));
+            if task.changes.is_empty() {
+                device.launch(plan)?;
+            } else {
+                device.launch_changed(plan, &task.changes)?;
+            }
+        } else {
+            states.gather_rows(rows, &mut task.batch);
+            let batch = DeviceBatch {
+                rows: &task.batch.rows,
+                inputs: &task.batch.inputs,
+            };
+            device.gather(plan, &batch)?;
+            device.launch(plan)?;
         }
+        let mut ended = std::mem::take(&mut task.ended);
+        states.advance_rows(rows, &mut ended);
+        for node in &ended {
+            task.outcome.left.push(node.request);
+            task.note_last(node, states);
+        }
+        task.ended = ended;
         Ok(true)
     }
 
@@ -450,13 +530,7 @@ impl<'d, D: Device> Launcher<'d, D> {
             ..size
         };
         let plan = plans.get(shape, *device)?;
-        for place in 0..self.task.batch.migrations.len() {
-            let Migration { request, from, to } = self.task.batch.migrations[place];
-            self.task.outcome.migrated.push((from.0, request));
-            if let Err(fault) = self.device.copy_peer(from, (size.stream, to)) {
-                self.blame(from.0, id, fault)?;
-            }
-        }
+        self.migrate(id)?;
         let batch = &self.task.batch;
         self.device.gather(
             plan,
@@ -467,6 +541,19 @@ impl<'d, D: Device> Launcher<'d, D> {
         )?;
         self.device.launch(plan)?;
         Ok(shape)
+    }
+
+    /// Queues the copies of the batch's states from other workers.
+    fn migrate(&mut self, id: StreamKey) -> Result<(), DeviceFault> {
+        let stream = self.streams.stream(id);
+        for place in 0..self.task.batch.migrations.len() {
+            let Migration { request, from, to } = self.task.batch.migrations[place];
+            self.task.outcome.migrated.push((from.0, request));
+            if let Err(fault) = self.device.copy_peer(from, (stream, to)) {
+                self.blame(from.0, id, fault)?;
+            }
+        }
+        Ok(())
     }
 
     /// Queues the copies of the noted states to the host.
@@ -495,7 +582,7 @@ impl<'d, D: Device> Launcher<'d, D> {
         requests: &[RequestId],
     ) -> Result<(), DeviceFault> {
         // The task's gathers replace the rows of earlier tasks.
-        self.streams.clear_rows(id);
+        self.states.clear_rows(id);
         self.task.whole.iter_mut().for_each(WholeRows::clear);
         self.task.list.begin(requests, &self.states.graphs);
         let cells = self.cells.len();
@@ -632,7 +719,7 @@ impl<'d, D: Device> Launcher<'d, D> {
                 from += run;
             }
         }
-        self.streams.clear_rows(id);
+        self.states.clear_rows(id);
         self.copy_and_signal(id)
     }
 

@@ -11,6 +11,7 @@ pub mod gpu;
 mod launcher;
 mod outputs;
 mod plans;
+mod rows;
 mod slots;
 mod states;
 mod streams;
@@ -126,13 +127,16 @@ impl<'d, D: Device> Cuda<'d, D> {
 
     /// Fails the requests that need a lost worker.
     fn write_off(&mut self, worker: WorkerId, reason: &str) {
-        self.launcher.states.pools.lose(worker, reason);
-        for request in self.launcher.streams.lose(worker) {
-            self.launcher
-                .states
-                .fail(request, worker_lost(worker, reason));
+        let Launcher {
+            states, streams, ..
+        } = &mut self.launcher;
+        states.pools.lose(worker, reason);
+        let mut requests = states.running_requests(worker, streams);
+        requests.extend(streams.lose(worker));
+        for request in requests {
+            states.fail(request, worker_lost(worker, reason));
         }
-        self.launcher.states.orphan();
+        states.orphan();
     }
 
     /// Reads the signals, and ends the tasks that have finished.
@@ -161,7 +165,7 @@ impl<'d, D: Device> Cuda<'d, D> {
                 self.launcher.states.finish(request, self.launcher.device);
             }
             self.launcher.streams.recycle(outcome);
-            self.spare.push(members);
+            self.spare.extend(members);
             self.due.push(Reverse((now, task, start)));
         }
         self.retire();
@@ -225,24 +229,29 @@ impl<D: Device> Backend for Cuda<'_, D> {
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
-        let members = members.expect("the engine lists the members for a backend that wants them");
         let submitted = self.now();
         let stream = self.launcher.streams.open(DeviceStream {
             worker: task.worker,
             id: task.stream,
         });
+        let members = match members {
+            None if self.launcher.follows(stream, task) => None,
+            None => Some(MemberList::from_task(task, self.spare.pop())),
+            listed => listed,
+        };
         if let Some(reason) = self.launcher.states.pools.lost(task.worker) {
             let reason = worker_lost(task.worker, reason);
+            let members = members.unwrap_or_else(|| MemberList::from_task(task, self.spare.pop()));
             for request in members.requests() {
                 self.launcher.states.fail(request, reason.clone());
             }
             self.retire();
             // The task ends after the earlier tasks of its stream, which may still wait for other workers.
-            let in_flight = InFlight::new(id, submitted, members, TaskOutcome::default());
+            let in_flight = InFlight::new(id, submitted, Some(members), TaskOutcome::default());
             self.launcher.streams.push_lost(stream, in_flight);
             return;
         }
-        let (outcome, lost) = self.launcher.submit(stream, id, task.steps, &members);
+        let (outcome, lost) = self.launcher.submit(stream, id, task, members.as_ref());
         let in_flight = InFlight::new(id, submitted, members, outcome);
         self.launcher.streams.push(stream, in_flight);
         if let Some(reason) = lost {
@@ -282,10 +291,6 @@ impl<D: Device> Backend for Cuda<'_, D> {
             }
             yield_now();
         }
-    }
-
-    fn wants_members(&self) -> bool {
-        true
     }
 
     fn spare(&mut self) -> Option<MemberList> {

@@ -174,9 +174,19 @@ pub struct HeldSlot {
     pub used: Use,
 }
 
+/// A row of one of the [`ChainRows`](super::rows::ChainRows).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowPlace {
+    /// The index of the rows.
+    pub rows: u32,
+    pub at: u32,
+}
+
 /// The state of a chain: it holds one slot on each worker that it has been on, and its nodes update that slot in place.
 #[derive(Debug)]
 pub struct ChainSlots {
+    /// The row in which the chain goes on from launch to launch. The other fields are then as the row was joined.
+    pub row: Option<RowPlace>,
     /// The tokens of the request, in a listed network.
     pub tokens: u32,
     /// The number of nodes that are queued.
@@ -191,6 +201,7 @@ pub struct ChainSlots {
 impl ChainSlots {
     pub fn new(tokens: u32) -> ChainSlots {
         ChainSlots {
+            row: None,
             tokens,
             done: 0,
             at: 0,

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use super::device::{Device, GatherRow, HostPlace, StateSlot};
 use super::outputs::KeptOutputs;
-use super::slots::{ChainSlots, Gathering, GraphSlots, HeldSlot, LaunchStamp, Pools};
-use super::streams::{GatheredNode, Streams, Use};
-use crate::base::units::{CellId, NodeId, RequestId};
+use super::rows::{ChainRows, Listed};
+use super::slots::{ChainSlots, Gathering, GraphSlots, HeldSlot, LaunchStamp, Pools, RowPlace};
+use super::streams::{GatheredNode, StreamKey, Streams, Use};
+use crate::base::units::{CellId, NodeId, RequestId, WorkerId};
 use crate::core::backend::Output;
 use crate::core::task::NodeRef;
 use crate::core::workload::cell_graph::CellGraph;
@@ -26,6 +27,8 @@ pub struct GpuStates {
     kept: KeptOutputs,
     pub pools: Pools,
     requests: Vec<RequestSlots>,
+    /// The rows of chains, for each stream and cell type that has had any.
+    pub rows: Vec<ChainRows>,
     /// The slots of failed requests that still have queued work.
     retiring: Vec<RequestSlots>,
     /// The slots of requests that failed with a lost worker. Streams no longer wait for that worker, so the order of
@@ -76,10 +79,154 @@ impl GpuStates {
             kept,
             pools,
             requests,
+            rows: Vec::new(),
             retiring: Vec::new(),
             orphaned: Vec::new(),
             spare: Vec::new(),
         }
+    }
+
+    /// The index of the rows of a cell type on a stream.
+    pub fn open_rows(&mut self, stream: StreamKey, cell: CellId) -> usize {
+        self.find_rows(stream, cell).unwrap_or_else(|| {
+            self.rows.push(ChainRows::new(stream, cell));
+            self.rows.len() - 1
+        })
+    }
+
+    fn find_rows(&self, stream: StreamKey, cell: CellId) -> Option<usize> {
+        self.rows
+            .iter()
+            .position(|rows| rows.stream == stream && rows.cell == cell)
+    }
+
+    /// The number of chains in the rows of a cell type on a stream.
+    pub fn chains(&self, stream: StreamKey, cell: CellId) -> u32 {
+        self.find_rows(stream, cell)
+            .map_or(0, |rows| self.rows[rows].chains())
+    }
+
+    /// Compares rows to the list of all members of the next launch: the chains that it does not have leave, and the
+    /// nodes that the rows run next are removed from it. A request that it has twice fails.
+    pub fn keep_rows(&mut self, rows: usize, nodes: &mut Vec<NodeRef>) {
+        let mut leaving = Vec::new();
+        let mut twice = Vec::new();
+        let GpuStates {
+            requests,
+            rows: all,
+            ..
+        } = self;
+        let compared = &mut all[rows];
+        compared.begin_list();
+        nodes.retain(|at| match &requests[at.request.index()] {
+            RequestSlots::Chain(ChainSlots {
+                row: Some(place), ..
+            }) if place.rows as usize == rows => match compared.note_listed(place.at, at.node) {
+                Listed::Next => false,
+                Listed::Twice => {
+                    twice.push(*at);
+                    false
+                }
+                Listed::Other => true,
+            },
+            _ => true,
+        });
+        compared.visit_unlisted(|request| leaving.push(request));
+        for request in leaving {
+            self.leave_row(request);
+        }
+        for NodeRef { request, node } in twice {
+            self.fail(request, task_checks::run_twice(node.0));
+        }
+    }
+
+    /// Takes a chain out of its row, if it is in one.
+    fn leave_row(&mut self, request: RequestId) {
+        if let RequestSlots::Chain(chain) = &mut self.requests[request.index()] {
+            leave_row(chain, &mut self.rows);
+        }
+    }
+
+    /// Gives rows to the nodes that join, as [`ChainRows::arrange`].
+    pub fn arrange(&mut self, rows: usize, size: u32, joining: &[GatheredNode]) -> bool {
+        let GpuStates {
+            requests,
+            rows: all,
+            ..
+        } = self;
+        all[rows].arrange(size, joining, |request, at| {
+            if let RequestSlots::Chain(chain) = &mut requests[request.index()] {
+                let rows = rows as u32;
+                chain.row = Some(RowPlace { rows, at });
+            }
+        })
+    }
+
+    /// Counts a launch over rows, and takes the chains that end with it out of them. They are put into `ended`.
+    pub fn advance_rows(&mut self, rows: usize, ended: &mut Vec<GatheredNode>) {
+        ended.clear();
+        self.rows[rows].advance(ended);
+        let stamp = self.rows[rows].stamp;
+        for node in ended {
+            if let RequestSlots::Chain(chain) = &mut self.requests[node.request.index()] {
+                chain.row = None;
+                chain.advance(NodeId(node.last), &stamp);
+            }
+        }
+    }
+
+    /// A row as the device gathers it, or `None` for padding. `inputs_end` is 0.
+    pub fn gather_row(&self, rows: usize, at: u32) -> Option<GatherRow> {
+        let chain = self.rows[rows].chain(at)?;
+        let RequestSlots::Chain(slots) = &self.requests[chain.request.index()] else {
+            return None;
+        };
+        Some(GatherRow {
+            request: chain.request,
+            node: chain.node,
+            last: chain.last,
+            state: slots.current().slot,
+            words: self.kept.words(chain.request),
+            tokens: 0,
+            inputs_end: 0,
+        })
+    }
+
+    /// The rows of a cell type as a batch, all of which is gathered.
+    pub fn gather_rows(&self, rows: usize, batch: &mut Gathering) {
+        batch.rows.clear();
+        batch.inputs.clear();
+        for at in 0..self.rows[rows].chains() {
+            let Some(row) = self.gather_row(rows, at) else {
+                continue;
+            };
+            if row.node > 0 {
+                batch.inputs.push(row.state);
+            }
+            let inputs_end = batch.inputs.len() as u32;
+            batch.rows.push(GatherRow { inputs_end, ..row });
+        }
+    }
+
+    /// Takes all chains out of the rows of a stream, whose table is no longer theirs.
+    pub fn clear_rows(&mut self, stream: StreamKey) {
+        for rows in 0..self.rows.len() {
+            if self.rows[rows].stream == stream {
+                let requests: Vec<RequestId> = self.rows[rows].requests().collect();
+                for request in requests {
+                    self.leave_row(request);
+                }
+                self.rows[rows].clear();
+            }
+        }
+    }
+
+    /// The requests in rows of a worker whose last launch is not over.
+    pub fn running_requests(&self, worker: WorkerId, streams: &Streams) -> Vec<RequestId> {
+        let running = self.rows.iter().filter(|rows| {
+            streams.stream(rows.stream).worker == worker && !streams.is_over(rows.stamp.used)
+        });
+        running.flat_map(ChainRows::requests).collect()
     }
 
     /// Adds the row of a node to a batch. Fails with the reason why the request has to fail, or with `None` if it has
@@ -113,6 +260,7 @@ impl GpuStates {
             kept,
             pools,
             requests,
+            rows,
             spare,
             ..
         } = self;
@@ -144,11 +292,14 @@ impl GpuStates {
             };
         }
         let (state, tokens, ends) = match (state, graph) {
-            (RequestSlots::Chain(chain), _) => (
-                chain.take(at, pools, batch)?,
-                chain.tokens,
-                u64::from(last) + 1 == graph.nodes(),
-            ),
+            (RequestSlots::Chain(chain), _) => {
+                leave_row(chain, rows);
+                (
+                    chain.take(at, pools, batch)?,
+                    chain.tokens,
+                    u64::from(last) + 1 == graph.nodes(),
+                )
+            }
             (RequestSlots::Graph(nodes), CellGraph::Graph(graph)) => {
                 (nodes.take(graph, at, pools, batch)?, 0, nodes.left == 0)
             }
@@ -175,11 +326,6 @@ impl GpuStates {
             last,
             ends,
         })
-    }
-
-    /// Whether a node is the next of a chain.
-    pub fn is_next_of_chain(&self, at: NodeRef) -> bool {
-        matches!(&self.requests[at.request.index()], RequestSlots::Chain(chain) if chain.done == at.node.0)
     }
 
     /// Notes that a row has continued to this node without a gather.
@@ -232,10 +378,13 @@ impl GpuStates {
     fn end(&mut self, request: RequestId, ended: RequestSlots) -> Option<RequestSlots> {
         let state = &mut self.requests[request.index()];
         if matches!(state, RequestSlots::Done | RequestSlots::Failed(_)) {
-            None
-        } else {
-            Some(std::mem::replace(state, ended))
+            return None;
         }
+        let mut slots = std::mem::replace(state, ended);
+        if let RequestSlots::Chain(chain) = &mut slots {
+            leave_row(chain, &mut self.rows);
+        }
+        Some(slots)
     }
 
     /// Returns slots that have no queued work to their pools, and reports whether a NaN or an infinity was stored in
@@ -317,4 +466,18 @@ impl GpuStates {
             _ => None,
         }
     }
+}
+
+/// Takes a chain out of its row, if it is in one, and notes how far it has got there.
+fn leave_row(chain: &mut ChainSlots, rows: &mut [ChainRows]) {
+    let Some(RowPlace { rows: index, at }) = chain.row.take() else {
+        return;
+    };
+    let rows = &mut rows[index as usize];
+    let next = rows.next(at);
+    // A row that has not been launched since the chain joined has nothing to add.
+    if next > chain.done {
+        chain.advance(NodeId(next - 1), &rows.stamp);
+    }
+    rows.leave(at);
 }

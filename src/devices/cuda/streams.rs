@@ -4,16 +4,13 @@
 //! has not finished with, its stream waits for an event on the device. A stream records events only after another
 //! stream has waited for it once; from then on it records one after each task, so that others wait no longer than they
 //! need.
-//!
-//! Each stream also holds, for each cell type, the rows in its operands. As long as a batch's nodes are the next nodes
-//! of these rows, in the same order, the device continues from the rows that it has, without a gather.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use smallvec::SmallVec;
 
-use super::device::{BatchShape, Device, DeviceFault, DeviceStream, Event};
-use crate::base::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
+use super::device::{Device, DeviceFault, DeviceStream, Event};
+use crate::base::units::{Nanos, NodeId, RequestId, TaskId, WorkerId};
 use crate::core::task::{MemberList, NodeRef};
 
 /// The index of a stream in [`Streams`].
@@ -30,6 +27,8 @@ pub struct Use {
 /// What a task's completion means for requests.
 #[derive(Debug, Default)]
 pub struct TaskOutcome {
+    /// The requests whose chains have left their rows with the task.
+    pub left: Vec<RequestId>,
     /// The requests that end with the task.
     pub ends: Vec<RequestId>,
     /// The requests whose states the task copies from other workers, each after the worker that it copies from.
@@ -43,7 +42,8 @@ pub struct InFlight {
     pub submitted: Nanos,
     /// The task is done when the stream's signal has reached this count.
     pub signal: u64,
-    pub members: MemberList,
+    /// All members, or `None` if they are in rows of chains or in [`TaskOutcome::left`].
+    pub members: Option<MemberList>,
     pub outcome: TaskOutcome,
     /// The uses by other streams for which the task waits.
     behind: SmallVec<[Use; 2]>,
@@ -55,7 +55,7 @@ impl InFlight {
     pub fn new(
         task: TaskId,
         submitted: Nanos,
-        members: MemberList,
+        members: Option<MemberList>,
         outcome: TaskOutcome,
     ) -> InFlight {
         InFlight {
@@ -94,8 +94,6 @@ struct OpenStream {
     behind: Vec<u64>,
     /// The uses for which the task that is being queued waits.
     waits: SmallVec<[Use; 2]>,
-    /// The rows of each cell type.
-    rows: Vec<GatheredRows>,
 }
 
 /// The count of the signals of a lost worker, for which nothing waits any more.
@@ -169,22 +167,6 @@ impl Streams {
     /// Whether the stream's worker is lost.
     pub fn is_lost(&self, id: StreamKey) -> bool {
         self.list[id.0].is_lost()
-    }
-
-    /// The rows of a cell type on a stream.
-    pub fn rows(&mut self, id: StreamKey, cell: CellId) -> &mut GatheredRows {
-        let rows = &mut self.list[id.0].rows;
-        if rows.len() <= cell.index() {
-            rows.resize_with(cell.index() + 1, GatheredRows::default);
-        }
-        &mut rows[cell.index()]
-    }
-
-    pub fn clear_rows(&mut self, id: StreamKey) {
-        self.list[id.0]
-            .rows
-            .iter_mut()
-            .for_each(GatheredRows::clear);
     }
 
     /// Makes a stream wait for a use by another stream, unless it already does.
@@ -264,6 +246,7 @@ impl Streams {
 
     /// Takes back an outcome, for its memory.
     pub fn recycle(&mut self, mut outcome: TaskOutcome) {
+        outcome.left.clear();
         outcome.ends.clear();
         outcome.migrated.clear();
         self.spare.push(outcome);
@@ -349,7 +332,9 @@ impl Streams {
         for open in &mut self.list {
             for in_flight in &open.in_flight {
                 if open.stream.worker == worker {
-                    requests.extend(in_flight.members.requests());
+                    let members = in_flight.members.iter();
+                    requests.extend(members.flat_map(MemberList::requests));
+                    requests.extend_from_slice(&in_flight.outcome.left);
                 }
                 let from_it = in_flight
                     .outcome
@@ -360,7 +345,6 @@ impl Streams {
             }
             if open.stream.worker == worker {
                 open.done = LOST;
-                open.rows.iter_mut().for_each(GatheredRows::clear);
             }
         }
         requests
@@ -371,14 +355,6 @@ impl Streams {
             .iter()
             .filter(move |open| open.stream.worker == worker)
     }
-}
-
-/// The rows of a cell type's last gather on a stream.
-#[derive(Debug, Default)]
-pub struct GatheredRows {
-    /// The shape of the launches over these rows, or `None` before the gather.
-    pub shape: Option<BatchShape>,
-    pub members: Vec<GatheredNode>,
 }
 
 /// A row of a gather, with the node that was queued last in it.
@@ -400,36 +376,8 @@ impl GatheredNode {
         }
     }
 
-    /// Whether this node is the next that the row can run.
-    fn is_before(&self, at: &NodeRef) -> bool {
-        self.request == at.request && at.node.0 == self.node + 1 && at.node.0 <= self.last
-    }
-
     /// Whether the request ends with the node that was queued last.
     pub fn has_ended(&self) -> bool {
         self.ends && self.node == self.last
-    }
-}
-
-impl GatheredRows {
-    pub fn clear(&mut self) {
-        self.shape = None;
-        self.members.clear();
-    }
-
-    /// Whether these nodes are the next of all rows, in this order.
-    pub fn continue_with(&self, nodes: &[NodeRef]) -> bool {
-        !nodes.is_empty()
-            && self.members.len() == nodes.len()
-            && self
-                .members
-                .iter()
-                .zip(nodes)
-                .all(|(row, at)| row.is_before(at))
-    }
-
-    /// Continues every row with its next node.
-    pub fn advance(&mut self) {
-        self.members.iter_mut().for_each(|row| row.node += 1);
     }
 }

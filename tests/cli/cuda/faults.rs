@@ -198,7 +198,7 @@ const SMALL: [&str; 2] = ["--set", "policy.A.max_batch=4"];
 #[test]
 fn a_failed_launch_fails_only_its_requests() {
     // After those that graphs are captured from.
-    let Some(host) = Host::new().map(|host| host.with("FAIL_LAUNCH", "60")) else {
+    let Some(host) = Host::new().map(|host| host.with("FAIL_LAUNCH", "40")) else {
         return;
     };
     let ran = host.real(&[&SMALL[..], &["--verify", "all"]].concat());

@@ -51,6 +51,8 @@ struct Work {
   std::function<void(Stream &)> act;
   // Also on a device that is broken: others may wait for it.
   bool always = false;
+  // The kernel that it launches, if it does.
+  const void *kernel = nullptr;
 };
 
 struct Graph {

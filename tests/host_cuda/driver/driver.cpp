@@ -48,7 +48,16 @@ size_t blocks_at_once(size_t threads, size_t shared) {
 struct Launch {
   const host_cuda::Kernel &kernel;
   host_cuda::Launch grid;
-  std::vector<uint64_t> arguments;
+  // Each in as many words as it takes.
+  std::vector<std::vector<uint64_t>> arguments;
+};
+
+// CUDA_KERNEL_NODE_PARAMS_v2 of the driver's header.
+struct NodeArguments {
+  void *function;
+  unsigned blocks[3], threads[3], shared;
+  void **arguments, **extra;
+  void *kernel, *context;
 };
 
 Handles<Event> &events() {
@@ -59,9 +68,10 @@ Handles<Graph> &graphs() {
   static auto &all = *new Handles<Graph>;
   return all;
 }
-// A graph that was instantiated, under a handle of its own.
+// A graph that was instantiated, under a handle of its own, and what it was made from.
 struct Instance {
   Graph graph;
+  const Graph *made_from;
 };
 Handles<Instance> &instances() {
   static auto &all = *new Handles<Instance>;
@@ -121,9 +131,9 @@ void run(Stream &stream, const Launch &launch) {
     device.break_down(Result(set.lose_code));
     return;
   }
-  std::vector<uint64_t> values = launch.arguments;
+  std::vector<std::vector<uint64_t>> values = launch.arguments;
   std::vector<void *> arguments;
-  for (uint64_t &value : values) arguments.push_back(&value);
+  for (std::vector<uint64_t> &value : values) arguments.push_back(value.data());
   host_cuda::Launch grid = launch.grid;
   stream.launches++;
   // Each launch has another order; 0 stays the order of the threads' numbers.
@@ -467,25 +477,37 @@ API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *handle, int t
   return SUCCESS;
 }
 
+// The work of a launch, with a copy of its arguments.
+static Result work_of(const Function &function, host_cuda::Launch grid, void **arguments, Work &work) {
+  const host_cuda::Kernel &kernel = function.kernel;
+  if (arguments == nullptr && kernel.arguments > 0) return INVALID_VALUE;
+  Launch launch{kernel, grid, {}};
+  size_t bytes = 0;
+  for (size_t argument = 0; argument < kernel.arguments; argument++) {
+    std::vector<uint64_t> value((kernel.sizes[argument] + 7) / 8);
+    memcpy(value.data(), arguments[argument], kernel.sizes[argument]);
+    bytes += 8 * value.size();
+    launch.arguments.push_back(std::move(value));
+  }
+  // What parameters have room for on every device.
+  if (bytes > 4096) return INVALID_VALUE;
+  if (!host_cuda::possible(launch.grid) || grid.shared > function.shared) return INVALID_VALUE;
+  const size_t blocks = size_t(grid.blocks.x) * grid.blocks.y * grid.blocks.z;
+  const size_t threads = size_t(grid.threads.x) * grid.threads.y * grid.threads.z;
+  if (grid.together && blocks > multiprocessors * blocks_at_once(threads, grid.shared)) return COOPERATIVE_LAUNCH_TOO_LARGE;
+  work = {[launch](Stream &on) { run(on, launch); }, false, &kernel};
+  return SUCCESS;
+}
+
 static Result queue_kernel(void *function_handle, host_cuda::Launch grid, void *handle, void **arguments) {
   std::shared_ptr<Stream> stream;
   if (const Result result = stream_of(handle, stream); result != SUCCESS) return result;
   const auto function = functions().get(function_handle);
   if (function == nullptr || &function->device != &stream->device) return INVALID_HANDLE;
-  const host_cuda::Kernel &kernel = function->kernel;
-  if (arguments == nullptr && kernel.arguments > 0) return INVALID_VALUE;
   if (refused()) return Result(settings().fail_code);
-  Launch launch{kernel, grid, {}};
-  for (size_t argument = 0; argument < kernel.arguments; argument++) {
-    uint64_t value = 0;
-    memcpy(&value, arguments[argument], kernel.sizes[argument]);
-    launch.arguments.push_back(value);
-  }
-  if (!host_cuda::possible(launch.grid) || grid.shared > function->shared) return INVALID_VALUE;
-  const size_t blocks = size_t(grid.blocks.x) * grid.blocks.y * grid.blocks.z;
-  const size_t threads = size_t(grid.threads.x) * grid.threads.y * grid.threads.z;
-  if (grid.together && blocks > multiprocessors * blocks_at_once(threads, grid.shared)) return COOPERATIVE_LAUNCH_TOO_LARGE;
-  stream->queue({[launch](Stream &on) { run(on, launch); }});
+  Work work;
+  if (const Result result = work_of(*function, grid, arguments, work); result != SUCCESS) return result;
+  stream->queue(std::move(work));
   return SUCCESS;
 }
 
@@ -592,8 +614,33 @@ API cuGraphInstantiateWithFlags(void **handle, void *graph_handle, unsigned long
   if (const Result result = at_once(); result != SUCCESS) return result;
   const auto graph = graphs().get(graph_handle);
   if (graph == nullptr) return INVALID_HANDLE;
-  *handle = instances().add(std::make_shared<Instance>(Instance{*graph}));
+  *handle = instances().add(std::make_shared<Instance>(Instance{*graph, graph.get()}));
   return SUCCESS;
+}
+
+// A captured graph is a chain of nodes, so its root is the first. The graph's own handle stands for it.
+API cuGraphGetRootNodes(void *handle, void **nodes, size_t *count) {
+  const auto graph = graphs().get(handle);
+  if (graph == nullptr) return INVALID_HANDLE;
+  if (graph->work.empty() || *count == 0) return INVALID_VALUE;
+  nodes[0] = handle;
+  *count = 1;
+  return SUCCESS;
+}
+
+// Launches that are queued keep the arguments that they had.
+API cuGraphExecKernelNodeSetParams_v2(void *handle, void *node, const NodeArguments *arguments) {
+  if (const Result result = ready(); result != SUCCESS) return result;
+  const auto instance = instances().get(handle);
+  if (instance == nullptr || graphs().get(node) == nullptr || instance->made_from != node) return INVALID_HANDLE;
+  const auto function = functions().get(arguments->function);
+  if (function == nullptr) return INVALID_HANDLE;
+  Work &first = instance->graph.work[0];
+  const unsigned *size = arguments->blocks, *threads = arguments->threads;
+  const host_cuda::Launch grid{{size[0], size[1], size[2]}, {threads[0], threads[1], threads[2]}, arguments->shared};
+  // Another kernel could need what the graph does not have.
+  if (first.kernel != &function->kernel || arguments->extra != nullptr || arguments->kernel != nullptr) return INVALID_VALUE;
+  return work_of(*function, grid, arguments->arguments, first);
 }
 
 API cuGraphDestroy(void *handle) { return graphs().remove(handle) == nullptr ? INVALID_HANDLE : SUCCESS; }

@@ -22,6 +22,7 @@
 #define __restrict__ __restrict
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
+#define __grid_constant__
 
 namespace host_cuda {
 

@@ -5,17 +5,19 @@ use std::ptr;
 
 use cudarc::driver::result;
 use cudarc::driver::sys::{
-    self, CUfunction, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue,
-    CUlaunchConfig, CUstream,
+    self, CUDA_KERNEL_NODE_PARAMS, CUfunction, CUlaunchAttribute, CUlaunchAttributeID,
+    CUlaunchAttributeValue, CUlaunchConfig, CUstream,
 };
 
 use super::driver::{Gpu, Owned};
-use crate::devices::cuda::device::DeviceFault;
+use crate::base::units::RequestId;
+use crate::devices::cuda::device::{DeviceFault, MOST_CHANGES, RowUpdate};
 
 /// The threads of a block in most kernels.
 pub(super) const BLOCK: u32 = 256;
 
-/// Which of a kernel's parameters have eight bytes, read from its source. `None` if the source has no such kernel.
+/// Which of a kernel's parameters have eight bytes or, as [`ChangedRows`], more, read from its source. `None` if the
+/// source has no such kernel.
 pub(super) fn wide_parameters(source: &str, kernel: &str) -> Option<Vec<bool>> {
     let definition = source.lines().position(|line| {
         let name = line.split('(').next().unwrap_or_default();
@@ -30,7 +32,9 @@ pub(super) fn wide_parameters(source: &str, kernel: &str) -> Option<Vec<bool>> {
     let list = text.split('(').nth(1)?.split(')').next()?;
     Some(
         list.split(',')
-            .map(|text| text.contains('*') || text.trim().starts_with("u64"))
+            .map(|text| {
+                text.contains('*') || text.trim().starts_with("u64") || text.contains("Changes ")
+            })
             .collect(),
     )
 }
@@ -85,6 +89,55 @@ macro_rules! several {
 
 several!(A B C D E F G H I J);
 
+/// A row that changes, as `Change` in `kernels/gather.cu`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+struct ChangedRow {
+    at: u32,
+    request: u32,
+    node: u32,
+    last: u32,
+    state: u32,
+    words: u32,
+}
+
+/// The rows that a launch changes, as `Changes` in `kernels/gather.cu`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct ChangedRows {
+    count: u32,
+    rows: [ChangedRow; MOST_CHANGES],
+}
+
+impl ChangedRow {
+    fn new(change: &RowUpdate) -> ChangedRow {
+        /// The slot of padding, whose last node has run.
+        const NOWHERE: u32 = u32::MAX;
+        let at = change.at;
+        match &change.row {
+            None => ChangedRow {
+                at,
+                node: 1,
+                state: NOWHERE,
+                ..ChangedRow::default()
+            },
+            Some(row) => ChangedRow {
+                at,
+                request: request_number(row.request),
+                node: row.node,
+                last: row.last,
+                state: row.state.0,
+                words: row.words,
+            },
+        }
+    }
+}
+
+/// The number of a request, as kernels have it.
+pub(super) fn request_number(request: RequestId) -> u32 {
+    u32::try_from(request.0).expect("the memory for real requests ends before")
+}
+
 /// The eight bytes whose first four are this number's.
 fn four_bytes(number: u32) -> u64 {
     let mut bytes = [0; 8];
@@ -113,6 +166,8 @@ pub(super) struct KernelCall {
     shared: u32,
     residency: Residency,
     values: Vec<u64>,
+    /// The first argument of a kernel that changes rows.
+    changed: Option<Box<ChangedRows>>,
     /// The address of each argument.
     places: Box<[*mut c_void]>,
 }
@@ -141,7 +196,53 @@ impl KernelCall {
             shared: 0,
             residency: Residency::Free,
             values,
+            changed: None,
             places,
+        }
+    }
+
+    /// Makes the first argument the rows that the launch changes, at first none. The argument is a 0 until then.
+    pub fn with_changes(mut self) -> KernelCall {
+        self.changed = Some(Box::new(ChangedRows {
+            count: 0,
+            rows: [ChangedRow::default(); MOST_CHANGES],
+        }));
+        self.set_changes(&[]);
+        self
+    }
+
+    /// Sets the rows that the launch changes, at most [`MOST_CHANGES`].
+    pub fn set_changes(&mut self, changes: &[RowUpdate]) {
+        let changed = self
+            .changed
+            .as_deref_mut()
+            .expect("the kernel changes rows");
+        changed.count = changes.len() as u32;
+        for (row, change) in changed.rows.iter_mut().zip(changes) {
+            *row = ChangedRow::new(change);
+        }
+        // A row of blocks for each.
+        self.grid.1 = changed.count.max(1);
+        // Take the address again: the writes above borrowed the rows.
+        self.places[0] = (&raw mut *changed).cast();
+    }
+
+    /// The launch as a node of a graph: the driver copies the arguments when the node is set.
+    pub fn node(&mut self) -> CUDA_KERNEL_NODE_PARAMS {
+        let (width, height) = self.grid;
+        CUDA_KERNEL_NODE_PARAMS {
+            func: self.function,
+            gridDimX: width,
+            gridDimY: height,
+            gridDimZ: 1,
+            blockDimX: self.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: self.shared,
+            kernelParams: self.places.as_mut_ptr(),
+            extra: ptr::null_mut(),
+            kern: ptr::null_mut(),
+            ctx: ptr::null_mut(),
         }
     }
 
@@ -295,5 +396,28 @@ mod tests {
         let (address, number) =
             unsafe { (*call.places[0].cast::<u64>(), *call.places[2].cast::<u32>()) };
         assert_eq!((address, number, call.values[3]), (5, 10, 8));
+    }
+
+    #[test]
+    fn rows_that_change_are_one_argument() {
+        let source = "KERNEL some(const __grid_constant__ Changes changes, u32 count) {";
+        let wide = wide_parameters(source, "some").unwrap();
+        let function = Function {
+            raw: ptr::null_mut(),
+            wide,
+        };
+        let mut call = KernelCall::new(&function, (1, 1), (0u64, 7u32)).with_changes();
+        let padding = |at| RowUpdate { at, row: None };
+        call.set_changes(&[padding(3), padding(5)]);
+        // SAFETY: the place points at the rows.
+        let changed = unsafe { &*call.places[0].cast::<ChangedRows>() };
+        assert_eq!(
+            (changed.count, changed.rows[1].at, changed.rows[1].node),
+            (2, 5, 1)
+        );
+        assert!(
+            size_of::<ChangedRows>() < 4096,
+            "what parameters have room for"
+        );
     }
 }

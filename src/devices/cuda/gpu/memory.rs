@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
+use super::call::request_number;
 use super::driver::{Gpu, Owned};
 use crate::devices::cuda::device::{DeviceBatch, DeviceFault};
 
@@ -297,10 +298,8 @@ impl Staging {
         let block = &mut self.blocks[piece.block];
         let mut at = piece.begin;
         for row in batch.rows {
-            let request =
-                u32::try_from(row.request.0).expect("the memory for real requests ends before");
             let numbers = [
-                request,
+                request_number(row.request),
                 row.node,
                 row.last,
                 row.state.0,

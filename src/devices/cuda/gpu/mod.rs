@@ -4,7 +4,8 @@
 //! opened by path ([`libraries`]). All unsafe code for GPUs is in this module.
 //!
 //! The repeated operations of a run neither allocate nor block. A gather is one launch over a staged batch, a launch of
-//! a cell is one graph, and a signal is a counter in the host's memory that the GPU increments.
+//! a cell is one graph, also together with changes of rows, which are arguments of its first node, and a signal is a
+//! counter in the host's memory that the GPU increments.
 
 mod cache;
 mod call;
@@ -43,7 +44,7 @@ use self::weights::Upload;
 use self::worker::GpuWorker;
 use super::device::{
     BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, Event, HostPlace, MemoryNeeds,
-    PlanId, StateSlot,
+    PlanId, RowUpdate, StateSlot,
 };
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::precision::Precision;
@@ -386,6 +387,11 @@ impl Device for Gpus {
         }
         let (plan, stream) = self.plan_and_stream(plan)?;
         plan.launch(stream)
+    }
+
+    fn launch_changed(&mut self, plan: PlanId, changes: &[RowUpdate]) -> Result<(), DeviceFault> {
+        let (plan, stream) = self.plan_and_stream(plan)?;
+        plan.launch_changed(stream, changes)
     }
 
     fn signal(&mut self, stream: DeviceStream) -> Result<(), DeviceFault> {

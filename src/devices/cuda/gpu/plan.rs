@@ -1,7 +1,11 @@
 //! Plans: the launches of one batched cell, ready to be queued.
 
+use std::ptr::null_mut;
+
 use cudarc::driver::result::{self, graph::launch};
-use cudarc::driver::sys::{CUgraphExec, CUgraphInstantiate_flags, CUstreamCaptureMode};
+use cudarc::driver::sys::{
+    self, CUgraph, CUgraphExec, CUgraphInstantiate_flags, CUgraphNode, CUstreamCaptureMode,
+};
 
 use super::call::KernelCall;
 use super::cells::{GpuCell, PlannedWork, RowTable, WorkSetup};
@@ -9,7 +13,7 @@ use super::driver::Owned;
 use super::stream::{OperandPlaces, StreamState};
 use super::worker::GpuWorker;
 use crate::base::precision::Precision;
-use crate::devices::cuda::device::{BatchShape, DeviceBatch, DeviceFault};
+use crate::devices::cuda::device::{BatchShape, DeviceBatch, DeviceFault, MOST_CHANGES, RowUpdate};
 use crate::devices::network::Spec;
 
 /// A plan on one GPU.
@@ -28,10 +32,20 @@ pub(super) struct PlanState {
 
 #[derive(Debug)]
 enum PlannedLaunch {
-    /// A captured graph.
-    Graph(Owned<CUgraphExec>),
+    /// A captured graph, and for chains another one whose first node changes rows.
+    Graph(Owned<CUgraphExec>, Option<Box<ChangingLaunch>>),
     /// Kernels and products that are queued one by one.
     OneByOne(Vec<PlannedWork>),
+}
+
+/// A captured launch whose first node changes rows.
+#[derive(Debug)]
+struct ChangingLaunch {
+    graph: Owned<CUgraphExec>,
+    change: KernelCall,
+    /// The node of the change in `_template`, which must live as long as it is used.
+    node: CUgraphNode,
+    _template: Owned<CUgraph>,
 }
 
 impl PlanState {
@@ -119,8 +133,35 @@ impl PlanState {
         }
     }
 
+    /// Queues changes of rows, and a launch over all rows: one graph, whose first node gets the changes as arguments.
+    pub fn launch_changed(
+        &mut self,
+        stream: &mut StreamState,
+        changes: &[RowUpdate],
+    ) -> Result<(), DeviceFault> {
+        let rows = self.shape.rows;
+        let takes_changes = matches!(self.launch, PlannedLaunch::Graph(_, Some(_)));
+        let fit = changes.len() <= MOST_CHANGES && changes.iter().all(|change| change.at < rows);
+        if !takes_changes || !fit {
+            let most = if takes_changes { MOST_CHANGES } else { 0 };
+            return Err(DeviceFault::survivable(format!(
+                "{} changes of rows for a plan of {rows} rows, which takes {most}",
+                changes.len()
+            )));
+        }
+        self.queue_launch(stream, changes)
+    }
+
     /// Queues a launch over the gathered rows.
     pub fn launch(&mut self, stream: &mut StreamState) -> Result<(), DeviceFault> {
+        self.queue_launch(stream, &[])
+    }
+
+    fn queue_launch(
+        &mut self,
+        stream: &mut StreamState,
+        changes: &[RowUpdate],
+    ) -> Result<(), DeviceFault> {
         if self.launch_moved.is_none()
             && let Some(places) = &self.places
         {
@@ -132,8 +173,11 @@ impl PlanState {
             _ => &mut self.launch,
         };
         match planned {
+            PlannedLaunch::Graph(_, Some(changing)) if !changes.is_empty() => {
+                changing.queue(stream, changes)?;
+            }
             // SAFETY: the graph was captured on this stream, whose memory outlives its work.
-            PlannedLaunch::Graph(graph) => on.call("a graph can't be queued", |on| unsafe {
+            PlannedLaunch::Graph(graph, _) => on.call("a graph can't be queued", |on| unsafe {
                 launch(graph.raw, on)
             })?,
             // SAFETY: the work was made for this stream, whose memory fits the shape and outlives its work.
@@ -159,11 +203,59 @@ impl PlannedLaunch {
         let is_captured = cell.is_captured();
         // SAFETY: the stream's memory fits the shape.
         unsafe { stream.load_products(&work, is_captured) }?;
-        Ok(if is_captured {
-            PlannedLaunch::Graph(capture(stream, &mut work)?)
-        } else {
-            PlannedLaunch::OneByOne(work)
+        if !is_captured {
+            return Ok(PlannedLaunch::OneByOne(work));
+        }
+        let changing = match cell.change(setup) {
+            None => None,
+            Some(change) => Some(Box::new(ChangingLaunch::new(stream, change, &mut work)?)),
+        };
+        let template = capture(stream, None, &mut work)?;
+        Ok(PlannedLaunch::Graph(
+            instantiate(stream, &template)?,
+            changing,
+        ))
+    }
+}
+
+impl ChangingLaunch {
+    fn new(
+        stream: &StreamState,
+        mut change: KernelCall,
+        work: &mut [PlannedWork],
+    ) -> Result<ChangingLaunch, DeviceFault> {
+        let template = capture(stream, Some(&mut change), work)?;
+        let graph = instantiate(stream, &template)?;
+        let mut node = null_mut();
+        let mut count = 1;
+        template.call("a graph has no first node", |raw| {
+            // SAFETY: the template is alive, and there is room for one node.
+            unsafe { sys::cuGraphGetRootNodes(raw, &mut node, &mut count) }.result()
+        })?;
+        Ok(ChangingLaunch {
+            graph,
+            change,
+            node,
+            _template: template,
         })
+    }
+
+    fn queue(&mut self, stream: &StreamState, changes: &[RowUpdate]) -> Result<(), DeviceFault> {
+        self.change.set_changes(changes);
+        let node = self.node;
+        let arguments = self.change.node();
+        let set = "the rows of a graph can't be changed";
+        // SAFETY: the node is the change of the template from which the graph was made, and the arguments are the
+        // kernel's.
+        self.graph.call(set, |graph| {
+            unsafe { sys::cuGraphExecKernelNodeSetParams_v2(graph, node, &arguments) }.result()
+        })?;
+        // SAFETY: the graph was captured on this stream, whose memory outlives its work.
+        stream
+            .handle()
+            .call("a graph can't be queued", |on| unsafe {
+                launch(self.graph.raw, on)
+            })
     }
 }
 
@@ -186,13 +278,17 @@ unsafe fn queue(work: &mut [PlannedWork], stream: &StreamState) -> Result<(), De
     Ok(())
 }
 
-/// Captures work as a graph, and uploads it.
+/// What is said if a graph can't be made.
+const NOT_CAPTURED: &str = "a graph can't be captured";
+
+/// Captures work as a graph, after a change of rows if there is one.
 fn capture(
     stream: &StreamState,
+    change: Option<&mut KernelCall>,
     work: &mut [PlannedWork],
-) -> Result<Owned<CUgraphExec>, DeviceFault> {
+) -> Result<Owned<CUgraph>, DeviceFault> {
     let on = stream.handle();
-    let refused = "a graph can't be captured";
+    let refused = NOT_CAPTURED;
     // The capture neither blocks other threads nor records their calls.
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     // SAFETY: the stream is alive, and captures nothing yet.
@@ -200,13 +296,24 @@ fn capture(
         result::stream::begin_capture(on, mode)
     })?;
     // SAFETY: the work was made for this stream, and does not run before the graph is launched.
-    let queued = unsafe { queue(work, stream) };
+    let changed = change.map_or(Ok(()), |change| unsafe { change.queue("a change", on) });
+    // SAFETY: as above.
+    let queued = changed.and_then(|()| unsafe { queue(work, stream) });
     // The capture ends even after a fault, so that the stream stays usable. SAFETY: the stream is capturing.
     let captured = on.call(refused, |on| unsafe { result::stream::end_capture(on) });
     // SAFETY: it was captured above.
     let captured = captured.map(|raw| unsafe { Owned::new(&on.gpu, raw, result::graph::destroy) });
     queued?;
-    let template = captured?;
+    captured
+}
+
+/// Makes a graph that can be launched, and uploads it.
+fn instantiate(
+    stream: &StreamState,
+    template: &Owned<CUgraph>,
+) -> Result<Owned<CUgraphExec>, DeviceFault> {
+    let on = stream.handle();
+    let refused = NOT_CAPTURED;
     // SAFETY: the template is alive.
     let graph = template.call(refused, |raw| unsafe {
         result::graph::instantiate(raw, CUgraphInstantiate_flags(0))

@@ -136,8 +136,9 @@ impl Backend for Spread<'_, '_> {
         self.inner.wait(until)
     }
 
+    /// A task that goes astray does not follow the one before it.
     fn wants_members(&self) -> bool {
-        true
+        self.streams > 1 || self.workers.is_some()
     }
 
     fn spare(&mut self) -> Option<MemberList> {

@@ -1,9 +1,11 @@
 //! While the members of a batch stay, nothing is gathered again; the number of plans stays within its bound.
 
 use super::fake::Fake;
-use super::{Cuda, Options, network};
+use super::{Cuda, Options, Service, network};
 use crate::base::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::core::backend::Backend;
+use crate::core::policy::cellular::Cellular;
+use crate::core::policy::values::{BatchSizes, PerCell};
 use crate::core::task::{Completion, ExtraTime, MemberList, Members, NodeRef, Step, Task};
 use crate::core::workload::model::Model;
 use crate::core::workload::random;
@@ -88,6 +90,11 @@ impl<'d> Hand<'d> {
         self.cuda.wait(None).expect("a task runs")
     }
 
+    /// The number of rows that were gathered.
+    pub fn gathered(&self) -> u64 {
+        self.cuda.launcher.device.gathered()
+    }
+
     /// The numbers of gathers, and of computed rows.
     pub fn counts(&self) -> (u64, u64) {
         self.cuda.launcher.device.counts()
@@ -107,36 +114,90 @@ pub fn step(cell: u16, batch: u32, times: u32) -> Step {
 fn rows_that_continue_are_not_gathered_again() {
     let (mut device, network, requests) = bench("lstm", &["chain:6", "chain:4", "chain:6"]);
     let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
-    let gathers = |hand: &mut Hand<'_>, batch, nodes: &[(u32, u32)]| {
-        let before = hand.counts().0;
+    let gathered = |hand: &mut Hand<'_>, batch, nodes: &[(u32, u32)]| {
+        let before = hand.gathered();
         hand.run(batch, nodes);
-        hand.counts().0 - before
+        hand.gathered() - before
     };
-    assert_eq!(gathers(&mut hand, 2, &[(0, 0), (1, 0)]), 1);
-    assert_eq!(gathers(&mut hand, 2, &[(0, 1), (1, 1)]), 0, "they stay");
+    assert_eq!(gathered(&mut hand, 2, &[(0, 0), (1, 0)]), 2);
+    assert_eq!(gathered(&mut hand, 2, &[(0, 1), (1, 1)]), 0, "they stay");
     assert_eq!(
-        gathers(&mut hand, 2, &[(1, 2), (0, 2)]),
-        1,
-        "they change places"
+        gathered(&mut hand, 2, &[(1, 2), (0, 2)]),
+        0,
+        "in another order"
     );
     assert_eq!(
-        gathers(&mut hand, 3, &[(1, 3), (0, 3), (2, 0)]),
+        gathered(&mut hand, 3, &[(1, 3), (0, 3), (2, 0)]),
         1,
         "one joins"
     );
-    assert_eq!(gathers(&mut hand, 2, &[(0, 4), (2, 1)]), 1, "one has left");
     assert_eq!(
-        gathers(&mut hand, 3, &[(0, 5), (2, 2)]),
+        gathered(&mut hand, 2, &[(0, 4), (2, 1)]),
         1,
-        "the batch is larger, though the rows stay"
+        "one has left, and the last takes its row"
+    );
+    assert_eq!(
+        gathered(&mut hand, 3, &[(0, 5), (2, 2)]),
+        0,
+        "the batch is larger, and the rows stay"
     );
     for node in 3..6 {
-        assert_eq!(gathers(&mut hand, 1, &[(2, node)]), u64::from(node == 3));
+        let moves = u64::from(node == 3);
+        assert_eq!(
+            gathered(&mut hand, 1, &[(2, node)]),
+            moves,
+            "to the first row"
+        );
     }
+    assert_eq!(
+        hand.counts().0,
+        1,
+        "only the first batch was gathered as a whole"
+    );
     for request in 0..3 {
         let alone = network.alone(RequestId(request), &requests.graphs[request as usize]);
         assert_eq!(hand.cuda.output(RequestId(request)), Some(alone));
     }
+}
+
+#[test]
+fn a_task_that_follows_costs_the_chains_that_join() {
+    let chains: Vec<String> = (0..40).map(|at| format!("chain:{}", 3 + at % 7)).collect();
+    let shapes: Vec<&str> = chains.iter().map(String::as_str).collect();
+    let (mut device, network, requests) = bench("lstm", &shapes);
+    let policy = Cellular {
+        max_tasks: 1,
+        max_batch: PerCell::All(8),
+        batch_sizes: BatchSizes(Some(vec![8])),
+        ahead: 1,
+        ..Cellular::default()
+    };
+    let service = Service::new(&network, &requests, &policy);
+    let (outputs, record) = service.serve(&mut device, &mut random::sequence(1, 0, "following"));
+    for (request, output) in outputs.into_iter().enumerate() {
+        assert_eq!(output, Some(service.alone(request)), "request {request}");
+    }
+    assert!(record.execution.tasks.len() > 25);
+    assert_eq!(
+        device.gathered(),
+        40,
+        "each request is gathered once, when it joins"
+    );
+}
+
+#[test]
+fn a_request_that_a_list_has_twice_fails() {
+    let (mut device, network, requests) = bench("lstm", &["chain:6", "chain:6"]);
+    let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
+    hand.run(2, &[(0, 0), (1, 0)]);
+    hand.run(3, &[(0, 1), (1, 1), (1, 1)]);
+    let twice = "the policy ran node 1 twice";
+    assert_eq!(hand.cuda.failure(RequestId(1)).as_deref(), Some(twice));
+    for node in 2..6 {
+        hand.run(1, &[(0, node)]);
+    }
+    let alone = network.alone(RequestId(0), &requests.graphs[0]);
+    assert_eq!(hand.cuda.output(RequestId(0)), Some(alone));
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::{
-    BatchShape, BufferSize, DeviceFault, FusedWeights, GpuCell, GpuMemory, KernelCall, Matrix,
-    PlannedWork, Upload, WorkSetup, operand_and_product,
+    Argument, BatchShape, BufferSize, DeviceFault, FusedWeights, GpuCell, GpuMemory, KernelCall,
+    Matrix, PlannedWork, Upload, WorkSetup, operand_and_product,
 };
 
 /// The additional work of an LSTM step.
@@ -84,6 +84,10 @@ impl GpuCell for GpuLstm {
         gather(at, &self.embedding, self.kind == LstmKind::Decoder)
     }
 
+    fn change(&self, at: &WorkSetup<'_>) -> Option<KernelCall> {
+        change(at, &self.embedding, self.kind == LstmKind::Decoder)
+    }
+
     fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {
         if let Some(fused) = self
             .fused
@@ -137,14 +141,29 @@ fn operand(at: &WorkSetup<'_>) -> u64 {
 
 /// The gather of \[x|h\]. With `feeds_back`, x is the embedding of the word in the state.
 fn gather(at: &WorkSetup<'_>, embedding: &GpuMemory, feeds_back: bool) -> KernelCall {
-    let arguments = (
+    let arguments = chain_operand(at, embedding, feeds_back);
+    at.gathering("gather_chain", at.widest(), arguments)
+}
+
+/// The gather of single rows.
+fn change(at: &WorkSetup<'_>, embedding: &GpuMemory, feeds_back: bool) -> Option<KernelCall> {
+    let arguments = chain_operand(at, embedding, feeds_back);
+    Some(at.changing("change_chain", at.widest(), arguments))
+}
+
+/// The arguments of which \[x|h\] is made.
+fn chain_operand(
+    at: &WorkSetup<'_>,
+    embedding: &GpuMemory,
+    feeds_back: bool,
+) -> impl Argument + use<> {
+    (
         at.pool(),
         at.words(embedding),
         u32::from(feeds_back),
         operand(at),
         at.widths(),
-    );
-    at.gathering("gather_chain", at.widest(), arguments)
+    )
 }
 
 /// The step that reads the word in its state and writes the likeliest next one there.
@@ -179,6 +198,10 @@ impl GpuCell for GpuDecoder {
 
     fn gather(&self, at: &WorkSetup<'_>) -> KernelCall {
         self.step.gather(at)
+    }
+
+    fn change(&self, at: &WorkSetup<'_>) -> Option<KernelCall> {
+        self.step.change(at)
     }
 
     fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {
@@ -244,6 +267,10 @@ impl GpuCell for GpuGru {
 
     fn gather(&self, at: &WorkSetup<'_>) -> KernelCall {
         gather(at, &self.embedding, false)
+    }
+
+    fn change(&self, at: &WorkSetup<'_>) -> Option<KernelCall> {
+        change(at, &self.embedding, false)
     }
 
     fn work(&self, at: &WorkSetup<'_>) -> Vec<PlannedWork> {

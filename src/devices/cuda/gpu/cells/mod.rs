@@ -16,7 +16,7 @@ use super::memory::GpuMemory;
 use super::weights::{Matrix, Upload};
 use crate::base::precision::Precision;
 use crate::core::workload::model::Model;
-use crate::devices::cuda::device::{BatchShape, DeviceFault};
+use crate::devices::cuda::device::{BatchShape, DeviceFault, MOST_CHANGES};
 use crate::devices::network::Spec;
 
 /// A cell type with its weights on one GPU.
@@ -39,6 +39,12 @@ pub(super) trait GpuCell: std::fmt::Debug + Send {
     /// three arguments are [set](KernelCall::set_staged) for each batch.
     fn gather(&self, at: &WorkSetup<'_>) -> KernelCall {
         at.gathering("gather_queries", 1, ())
+    }
+
+    /// The kernel that changes single rows, for chains. Its first argument is [set](KernelCall::set_changes) for each
+    /// batch.
+    fn change(&self, _: &WorkSetup<'_>) -> Option<KernelCall> {
+        None
     }
 
     /// The kernels and products that compute the batch, in order.
@@ -252,6 +258,16 @@ impl WorkSetup<'_> {
         )
     }
 
+    /// A launch that changes single rows, of each of which the threads share the `units`. The kernel's arguments are
+    /// the changes, the table's rows, `arguments`, and the age.
+    fn changing(&self, kernel: &str, units: u32, arguments: impl Argument) -> KernelCall {
+        let rows = self.shape.rows.min(MOST_CHANGES as u32);
+        let grid = (blocks(units, rows, self.multiprocessors), rows);
+        let function = self.kernels.function(kernel);
+        let arguments = (0u64, self.table.rows, arguments, self.table.age);
+        KernelCall::new(function, grid, arguments).with_changes()
+    }
+
     /// A product of an operand with a matrix. `rows` is the number of the operand's rows, and `stride` is their
     /// distance.
     fn product(
@@ -272,12 +288,12 @@ impl WorkSetup<'_> {
     }
 
     /// The arguments by which a kernel finds the rows of the batch.
-    fn table(&self) -> impl Argument {
+    fn table(&self) -> impl Argument + use<> {
         (self.table.rows, self.table.inputs, self.shape.rows)
     }
 
     /// The widths of an input and of a state's h.
-    fn widths(&self) -> impl Argument {
+    fn widths(&self) -> impl Argument + use<> {
         (self.spec.embedding, self.spec.hidden)
     }
 
@@ -287,22 +303,22 @@ impl WorkSetup<'_> {
     }
 
     /// The address of the pool and the distance of its states.
-    fn pool(&self) -> impl Argument {
+    fn pool(&self) -> impl Argument + use<> {
         (self.states.pool, self.states.width)
     }
 
     /// The table, and the states with their flags.
-    fn states(&self) -> impl Argument {
+    fn states(&self) -> impl Argument + use<> {
         (self.table(), self.pool(), self.states.non_finite)
     }
 
     /// The arguments from which a kernel derives a node's word and its embedding.
-    fn words(&self, embedding: &GpuMemory) -> impl Argument {
+    fn words(&self, embedding: &GpuMemory) -> impl Argument + use<> {
         (embedding.address(), self.spec.seed, self.spec.vocabulary)
     }
 
     /// The last arguments of the last kernel.
-    fn tail(&self) -> impl Argument {
+    fn tail(&self) -> impl Argument + use<> {
         let Tail {
             arrived,
             counted,

@@ -8,8 +8,8 @@ use super::slots::Clock;
 use super::{Fake, Operation};
 use crate::base::units::WorkerId;
 use crate::devices::cuda::device::{
-    BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, Event, HostPlace, MemoryNeeds,
-    PlanId, StateSlot,
+    BatchShape, Device, DeviceBatch, DeviceFault, DeviceStream, Event, HostPlace, MOST_CHANGES,
+    MemoryNeeds, PlanId, RowUpdate, StateSlot,
 };
 
 impl Device for Fake {
@@ -81,6 +81,16 @@ impl Device for Fake {
         }
         let shape = self.shape(plan);
         self.push(shape.stream, Operation::Launch(shape))
+    }
+
+    fn launch_changed(&mut self, plan: PlanId, changes: &[RowUpdate]) -> Result<(), DeviceFault> {
+        let shape = self.shape(plan);
+        assert!(
+            changes.len() <= MOST_CHANGES && changes.iter().all(|change| change.at < shape.rows),
+            "the changes fit the plan"
+        );
+        self.push(shape.stream, Operation::Change(shape, changes.to_vec()))?;
+        self.launch(plan)
     }
 
     fn signal(&mut self, stream: DeviceStream) -> Result<(), DeviceFault> {

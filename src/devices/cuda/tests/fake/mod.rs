@@ -21,7 +21,8 @@ use self::slots::{Clock, Place};
 use crate::base::units::{CellId, RequestId, WorkerId};
 use crate::core::workload::random;
 use crate::devices::cuda::device::{
-    BatchShape, DeviceFault, DeviceStream, Event, GatherRow, HostPlace, PlanId, StateSlot,
+    BatchShape, DeviceFault, DeviceStream, Event, GatherRow, HostPlace, PlanId, RowUpdate,
+    StateSlot,
 };
 use crate::devices::network::operators::{Activations, Operators};
 use crate::devices::network::{self, Network, Scratch};
@@ -73,8 +74,10 @@ struct Engine {
     /// The number of operations that each worker has run.
     ran: BTreeMap<WorkerId, u64>,
     given_up: bool,
-    /// The number of gathers.
+    /// The number of gathers of whole batches.
     gathers: u64,
+    /// The number of rows that were gathered, in whole batches and by changes.
+    gathered: u64,
     /// The number of computed rows, padding included.
     computed: u64,
 }
@@ -92,6 +95,7 @@ struct Queue {
 #[derive(Debug)]
 enum Operation {
     Gather(BatchShape, Vec<GatherRow>, Vec<StateSlot>),
+    Change(BatchShape, Vec<RowUpdate>),
     Launch(BatchShape),
     Signal,
     Record(u64),
@@ -107,6 +111,10 @@ impl Operation {
             Operation::Gather(_, rows, inputs) => {
                 rows.iter().any(|row| of(&row.state)) || inputs.iter().any(of)
             }
+            Operation::Change(_, changes) => changes
+                .iter()
+                .filter_map(|change| change.row)
+                .any(|row| of(&row.state)),
             Operation::CopyPeer(from, to) => *from == at || of(to),
             Operation::CopyToHost(slot, _) => of(slot),
             Operation::Launch(_)
@@ -119,11 +127,21 @@ impl Operation {
 
 struct Table {
     shape: BatchShape,
-    rows: Vec<GatherRow>,
+    /// The rows; `None` is padding.
+    rows: Vec<Option<FakeRow>>,
+    /// The launches since the gather.
+    age: u32,
+}
+
+#[derive(Clone)]
+struct FakeRow {
+    /// The row, with the node that it would have run in the first launch after the gather.
+    row: GatherRow,
+    /// The age of the table when the row was gathered.
+    from: u32,
     inputs: Vec<StateSlot>,
     /// The gathered states.
     taken: Vec<Vec<f32>>,
-    age: u32,
 }
 
 impl Fake {
@@ -149,6 +167,7 @@ impl Fake {
                 ran: BTreeMap::new(),
                 given_up: false,
                 gathers: 0,
+                gathered: 0,
                 computed: 0,
             }),
             fetched: Vec::new(),
@@ -173,6 +192,11 @@ impl Fake {
     pub fn counts(&self) -> (u64, u64) {
         let engine = self.engine.borrow();
         (engine.gathers, engine.computed)
+    }
+
+    /// The number of rows that were gathered.
+    pub fn gathered(&self) -> u64 {
+        self.engine.borrow().gathered
     }
 
     /// Whether all work queued on live workers has run, except events for which no stream waits.
@@ -323,39 +347,49 @@ impl Fake {
             }
             Operation::Gather(shape, rows, inputs) => {
                 engine.gathers += 1;
-                let taken = inputs
-                    .iter()
-                    .map(|slot| engine.place(worker, *slot).read(by, clock, (worker, slot)));
-                let taken = taken.collect();
                 let mut begin = 0;
-                for row in &rows {
-                    if !self.trees {
-                        match &inputs[begin as usize..row.inputs_end as usize] {
-                            [] => {
-                                let zero = vec![0.0; self.network.state()];
-                                engine.place(worker, row.state).write(
-                                    by,
-                                    clock,
-                                    zero,
-                                    (worker, row.state),
-                                );
-                            }
-                            [slot] => assert_eq!(*slot, row.state, "a chain goes on in its slot"),
-                            more => panic!("a node of a chain takes {} states", more.len()),
-                        }
-                    }
+                let mut gathered = Vec::new();
+                for row in rows {
+                    let own = inputs[begin as usize..row.inputs_end as usize].to_vec();
                     begin = row.inputs_end;
+                    gathered.push(Some(
+                        self.gather_row(engine, by, worker, clock, row, own, 0),
+                    ));
                 }
+                gathered.resize(shape.rows as usize, None);
                 engine.tables.insert(
                     (stream, shape.cell),
                     Table {
                         shape,
-                        rows,
-                        inputs,
-                        taken,
+                        rows: gathered,
                         age: 0,
                     },
                 );
+            }
+            Operation::Change(shape, changes) => {
+                let mut table = engine
+                    .tables
+                    .remove(&(stream, shape.cell))
+                    .expect("a gather comes before changes");
+                let known = table.rows.len();
+                let further = changes.iter().filter(|change| change.at as usize >= known);
+                assert_eq!(
+                    further.count(),
+                    (shape.rows as usize).saturating_sub(known),
+                    "each further row is named"
+                );
+                table.rows.resize(known.max(shape.rows as usize), None);
+                for RowUpdate { at, row } in changes {
+                    table.rows[at as usize] = row.map(|row| {
+                        let own = if row.node > 0 {
+                            vec![row.state]
+                        } else {
+                            Vec::new()
+                        };
+                        self.gather_row(engine, by, worker, clock, row, own, table.age)
+                    });
+                }
+                engine.tables.insert((stream, shape.cell), table);
             }
             Operation::Launch(shape) => {
                 match shape.steps {
@@ -366,6 +400,45 @@ impl Fake {
                     engine.queues[by.0].signals.push(clock.clone());
                 }
             }
+        }
+    }
+
+    /// Gathers a row into a table that is this many launches old.
+    #[expect(clippy::too_many_arguments, reason = "the access and the row")]
+    fn gather_row(
+        &self,
+        engine: &mut Engine,
+        by: (usize, u64),
+        worker: WorkerId,
+        clock: &Clock,
+        row: GatherRow,
+        inputs: Vec<StateSlot>,
+        age: u32,
+    ) -> FakeRow {
+        engine.gathered += 1;
+        let taken = inputs
+            .iter()
+            .map(|slot| engine.place(worker, *slot).read(by, clock, (worker, slot)))
+            .collect();
+        if !self.trees {
+            match &inputs[..] {
+                [] => {
+                    let zero = vec![0.0; self.network.state()];
+                    let at = (worker, row.state);
+                    engine.place(worker, row.state).write(by, clock, zero, at);
+                }
+                [slot] => assert_eq!(*slot, row.state, "a chain goes on in its slot"),
+                more => panic!("a node of a chain takes {} states", more.len()),
+            }
+        }
+        FakeRow {
+            row: GatherRow {
+                node: row.node.wrapping_sub(age),
+                ..row
+            },
+            from: age,
+            inputs,
+            taken,
         }
     }
 
@@ -411,44 +484,59 @@ impl Fake {
             .tables
             .remove(&(stream, shape.cell))
             .expect("a gather comes before the first launch");
-        let gathered = BatchShape {
-            rows: table.shape.rows,
-            ..shape
-        };
         assert_eq!(
-            table.shape, gathered,
+            BatchShape {
+                rows: table.shape.rows,
+                ..shape
+            },
+            BatchShape {
+                signals: shape.signals,
+                ..table.shape
+            },
             "the plan that is launched is for the gathered batch"
         );
+        assert!(
+            shape.rows as usize <= table.rows.len(),
+            "all rows are known"
+        );
+        // The host no longer knows of rows that a smaller plan leaves behind.
         let behind = table.rows.iter().skip(shape.rows as usize);
-        for row in behind {
-            let node = row.node + table.age;
-            assert!(node > row.last, "a smaller plan leaves {row:?} behind");
+        let is_live = |row: &Option<FakeRow>| {
+            row.as_ref()
+                .is_some_and(|FakeRow { row, .. }| row.node.wrapping_add(table.age) <= row.last)
+        };
+        if behind.clone().any(is_live) {
+            table.rows.truncate(shape.rows as usize);
         }
         engine.computed += u64::from(shape.rows);
-        let mut begin = 0;
         let mut tokens = vec![];
         let mut states = Vec::<Vec<f32>>::new();
         let mut states_at = vec![];
         let mut live = vec![];
         let mut read = vec![];
-        for row in &table.rows {
-            let inputs = begin as usize..row.inputs_end as usize;
-            begin = row.inputs_end;
-            let node = row.node + table.age;
+        for FakeRow {
+            row,
+            from,
+            inputs,
+            taken,
+        } in table.rows.iter().flatten()
+        {
+            let node = row.node.wrapping_add(table.age);
             if node > row.last {
                 continue;
             }
             tokens.push(self.network.token(row.request, node));
             let begun = states.len() as u32;
-            let slots = if table.age > 0 {
-                vec![row.state]
+            let is_first = table.age == *from;
+            let slots = if is_first {
+                inputs.clone()
             } else {
-                table.inputs[inputs.clone()].to_vec()
+                vec![row.state]
             };
             for (place, slot) in slots.iter().enumerate() {
                 let state = engine.place(worker, *slot).read(by, clock, (worker, slot));
-                if table.age == 0 {
-                    let taken = &table.taken[inputs.start + place];
+                if is_first {
+                    let taken = &taken[place];
                     let same = state
                         .iter()
                         .zip(taken)
@@ -523,20 +611,12 @@ impl Fake {
             "a launch has no more steps than the device can run"
         );
         engine.computed += u64::from(shape.rows) * u64::from(shape.steps);
-        let mut inputs = table.taken.iter();
-        let mut begin = 0;
-        for row in &table.rows {
+        for FakeRow { row, taken, .. } in table.rows.iter().flatten() {
             assert!(
                 row.last - row.node < shape.steps,
                 "a row ends with the launch"
             );
-            let mut state: Vec<f32> = if row.inputs_end > begin {
-                inputs.next().cloned()
-            } else {
-                None
-            }
-            .unwrap_or_default();
-            begin = row.inputs_end;
+            let mut state: Vec<f32> = taken.first().cloned().unwrap_or_default();
             assert_eq!(
                 state.is_empty(),
                 row.node == 0,
