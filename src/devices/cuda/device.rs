@@ -13,7 +13,7 @@ pub struct DeviceStream {
 }
 
 /// The place of one state in a worker's pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StateSlot(pub u32);
 
 /// A batched cell that is ready to be launched: its arguments are set, its products are planned, its graph is captured.

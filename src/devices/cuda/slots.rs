@@ -286,10 +286,13 @@ pub struct GraphSlots {
     nodes: Vec<NodeState>,
     /// The number of nodes that are not queued.
     pub left: u32,
-    /// The pages on each worker that the request has been on.
-    homes: SmallVec<[GraphHome; 1]>,
+    /// The workers that the request has been on.
+    homes: Vec<WorkerId>,
+    /// The first slot of each page on each of these workers, one worker after the other; [`NO_PAGE`] before it is
+    /// needed.
+    pages: Vec<StateSlot>,
     /// The last use of the request's slots by each stream.
-    pub uses: SmallVec<[Use; 1]>,
+    pub uses: Vec<Use>,
 }
 
 /// The state of a node.
@@ -299,36 +302,13 @@ struct NodeState {
     launch: u64,
     /// The last use of the state.
     used: Use,
-    /// The index of the home with the state.
-    home: usize,
-}
-
-/// The pages of a graph on one worker.
-#[derive(Debug)]
-struct GraphHome {
-    worker: WorkerId,
-    /// The first slot of each page, or [`NO_PAGE`].
-    pages: SmallVec<[StateSlot; 8]>,
+    slot: StateSlot,
+    /// The index of its worker in [`GraphSlots::homes`].
+    home: u32,
 }
 
 /// The first slot of a page that is not needed yet.
 const NO_PAGE: StateSlot = StateSlot(u32::MAX);
-
-impl GraphHome {
-    /// The slot of a node whose page is taken.
-    fn slot(&self, node: u32) -> StateSlot {
-        StateSlot(self.pages[(node / GRAPH_PAGE) as usize].0 + node % GRAPH_PAGE)
-    }
-
-    /// The slot of a node, whose page is taken if necessary.
-    fn slot_or_take(&mut self, node: u32, pools: &mut Pools) -> Result<StateSlot, String> {
-        let page = &mut self.pages[(node / GRAPH_PAGE) as usize];
-        if *page == NO_PAGE {
-            *page = pools.take(self.worker)?;
-        }
-        Ok(self.slot(node))
-    }
-}
 
 impl GraphSlots {
     /// Begins a request, which holds no slot yet.
@@ -337,12 +317,13 @@ impl GraphSlots {
         self.nodes.resize(graph.len(), NodeState::default());
         self.left = graph.len() as u32;
         self.homes.clear();
+        self.pages.clear();
         self.uses.clear();
     }
 
     /// The slot with the state of a node that is queued.
     pub fn slot(&self, node: u32) -> StateSlot {
-        self.homes[self.nodes[node as usize].home].slot(node)
+        self.nodes[node as usize].slot
     }
 
     /// Takes the states that a node needs, and finds the slot for its own state.
@@ -353,48 +334,30 @@ impl GraphSlots {
         pools: &mut Pools,
         batch: &mut Gathering,
     ) -> Result<StateSlot, String> {
-        let NodeRef {
-            request,
-            node: NodeId(node),
-        } = at;
+        let node = at.node.0;
         let launch = batch.launch;
         if self.nodes[node as usize].launch > 0 {
             return Err(run_twice(node));
         }
         let here = self.home(launch.worker);
         for &input in graph.inputs(node) {
-            let NodeState {
-                launch: written,
-                used,
-                home,
-            } = self.nodes[input as usize];
-            if written == 0 || written == launch.number {
+            let state = &mut self.nodes[input as usize];
+            if state.launch == 0 || state.launch == launch.number {
                 return Err(run_before(node, input));
             }
-            batch.wait_for(used);
-            let mut slot = self.homes[home].slot(input);
-            if home != here {
-                let worker = self.homes[home].worker;
-                pools.check(worker)?;
-                let from = (worker, slot);
-                slot = self.homes[here].slot_or_take(input, pools)?;
-                batch.migrations.push(Migration {
-                    request,
-                    from,
-                    to: slot,
-                });
+            batch.wait_for(state.used);
+            state.used = launch.used;
+            let mut slot = state.slot;
+            if state.home != here {
+                slot = self.migrate(at.request, input, here, pools, batch)?;
             }
             batch.inputs.push(slot);
-            self.nodes[input as usize] = NodeState {
-                launch: written,
-                used: launch.used,
-                home: here,
-            };
         }
-        let slot = self.homes[here].slot_or_take(node, pools)?;
+        let slot = self.place(here, node, pools)?;
         self.nodes[node as usize] = NodeState {
             launch: launch.number,
             used: launch.used,
+            slot,
             home: here,
         };
         self.left -= 1;
@@ -406,36 +369,74 @@ impl GraphSlots {
         Ok(slot)
     }
 
-    /// The index of the home on a worker.
-    fn home(&mut self, worker: WorkerId) -> usize {
-        if let Some(here) = self.homes.iter().position(|home| home.worker == worker) {
-            return here;
-        }
-        let pages = self.nodes.len().div_ceil(GRAPH_PAGE as usize);
-        self.homes.push(GraphHome {
-            worker,
-            pages: SmallVec::from_elem(NO_PAGE, pages),
+    /// Copies the state of a node from its worker to another home, and returns its slot there.
+    fn migrate(
+        &mut self,
+        request: RequestId,
+        node: u32,
+        to: u32,
+        pools: &mut Pools,
+        batch: &mut Gathering,
+    ) -> Result<StateSlot, String> {
+        let NodeState { slot, home, .. } = self.nodes[node as usize];
+        let worker = self.homes[home as usize];
+        pools.check(worker)?;
+        let copy = self.place(to, node, pools)?;
+        batch.migrations.push(Migration {
+            request,
+            from: (worker, slot),
+            to: copy,
         });
-        self.homes.len() - 1
+        let state = &mut self.nodes[node as usize];
+        state.slot = copy;
+        state.home = to;
+        Ok(copy)
+    }
+
+    /// The slot of a node at a home, whose page is taken if necessary.
+    fn place(&mut self, home: u32, node: u32, pools: &mut Pools) -> Result<StateSlot, String> {
+        let first = home as usize * self.pages_each();
+        let page = &mut self.pages[first + (node / GRAPH_PAGE) as usize];
+        if *page == NO_PAGE {
+            *page = pools.take(self.homes[home as usize])?;
+        }
+        Ok(StateSlot(page.0 + node % GRAPH_PAGE))
+    }
+
+    /// The number of pages at each home.
+    fn pages_each(&self) -> usize {
+        self.nodes.len().div_ceil(GRAPH_PAGE as usize)
+    }
+
+    /// The index of the home on a worker.
+    fn home(&mut self, worker: WorkerId) -> u32 {
+        let known = self.homes.iter().position(|home| *home == worker);
+        let here = known.unwrap_or_else(|| {
+            self.homes.push(worker);
+            let pages = self.homes.len() * self.pages_each();
+            self.pages.resize(pages, NO_PAGE);
+            self.homes.len() - 1
+        });
+        here as u32
     }
 
     fn note_use(&mut self, used: Use) {
-        match self
-            .uses
-            .iter_mut()
-            .find(|known| known.stream == used.stream)
-        {
-            Some(known) => *known = used,
-            None => self.uses.push(used),
+        for known in &mut self.uses {
+            if known.stream == used.stream {
+                *known = used;
+                return;
+            }
         }
+        self.uses.push(used);
     }
 
     /// Returns all pages, which have no queued work, and reports whether a NaN or an infinity was stored in them.
     pub fn give_back(&self, pools: &mut Pools, device: &mut impl Device) -> bool {
         let mut non_finite = false;
-        for home in &self.homes {
-            for &page in home.pages.iter().filter(|page| **page != NO_PAGE) {
-                non_finite |= pools.give_back(home.worker, page, device);
+        let of_homes = self.pages.chunks(self.pages_each());
+        for (worker, pages) in self.homes.iter().zip(of_homes) {
+            for page in pages.iter().filter(|page| **page != NO_PAGE) {
+                non_finite |= pools.give_back(*worker, *page, device);
             }
         }
         non_finite
