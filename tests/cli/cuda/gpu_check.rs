@@ -6,12 +6,10 @@ use std::process::{Command, Output};
 
 use super::Host;
 
-const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts");
-
-/// Runs a command in the folder of the scripts; `None` where its program is missing.
+/// Runs a command in the folder of the sources; `None` where its program is missing.
 fn run(command: &mut Command) -> Option<Output> {
     command
-        .current_dir(SCRIPTS)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("PYTHONDONTWRITEBYTECODE", "1");
     match command.output() {
         Ok(output) => Some(output),
@@ -28,11 +26,11 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn the_script_is_well_formed_and_names_its_parts() {
-    let Some(parsed) = run(Command::new("bash").args(["-n", "gpu-check.sh"])) else {
+    let Some(parsed) = run(Command::new("bash").args(["-n", "scripts/gpu-check.sh"])) else {
         return;
     };
     assert!(parsed.status.success(), "{}", text(&parsed.stderr));
-    let Some(listed) = run(Command::new("python3").args(["gpu/check.py", "--list"])) else {
+    let Some(listed) = run(Command::new("python3").args(["scripts/gpu/check.py", "--list"])) else {
         return;
     };
     let listed = text(&listed.stdout);
@@ -52,7 +50,8 @@ fn the_script_is_well_formed_and_names_its_parts() {
 #[test]
 fn recorded_results_are_judged_as_they_should() {
     let mut command = Command::new("python3");
-    let Some(tested) = run(command.args(["-m", "unittest", "discover", "-s", "gpu"])) else {
+    let Some(tested) = run(command.args(["-m", "unittest", "discover", "-s", "scripts/gpu"]))
+    else {
         return;
     };
     let said = text(&tested.stderr);
@@ -65,7 +64,13 @@ fn a_part_runs_on_stand_ins_and_leaves_its_tables() {
     let out = host.desk.path("check");
     let mut command = Command::new("python3");
     let program = env!("CARGO_BIN_EXE_batchlab");
-    command.args(["gpu/check.py", "--tiny", "--program", program, "--out"]);
+    command.args([
+        "scripts/gpu/check.py",
+        "--tiny",
+        "--program",
+        program,
+        "--out",
+    ]);
     command.arg(&out).args(["host", "networks"]);
     host.prepare(&mut command);
     let Some(ran) = run(&mut command) else { return };
