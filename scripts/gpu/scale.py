@@ -62,7 +62,7 @@ FULL = Scale(
     + tuple(("lstm", hidden, 5) for hidden in (64, 256, 1024)),
     sequence=100, sampled=((("lstm", 256, 20), 200), (("gru", 256, 10), 60), (("lstm", 64, 10), 60)),
     layers=tuple(("lstm", hidden, batch, steps) for hidden, steps in ((256, 20), (128, 100)) for batch in (1, 4, 8, 12, 16, 20)),
-    requests=40000, fused_batches=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512), three_requests=40000, validated=("chains", "seq2seq", "trees"),
+    requests=40000, fused_batches=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512), three_requests=40000, validated=("chains", "seq2seq", "trees", "three-ways", "bert"),
     validation_minutes=4,
 )
 DEFAULT = Scale(

@@ -25,9 +25,6 @@ use crate::lab::scenario::{Scenario, parse_name as known};
 
 const REPEATS: u32 = 5;
 
-/// The number of measurements before the real runs of a validation; pieces of the profile follow later.
-const REPEATS_BEFORE_RUNS: u32 = 2;
-
 /// The file of the recorded noise, in the folder of the table.
 pub const NOISE: &str = "noise.csv";
 
@@ -107,8 +104,8 @@ pub struct Args {
     #[arg(long, default_value_t = 1, conflicts_with = "scenario", value_parser = seed)]
     pub seed: u64,
 
-    /// File for the table, with noise.csv beside it: how the times of tasks wandered, for `[device] noise` [default:
-    /// standard output, without noise.csv]
+    /// File for the table, with noise.csv beside it: how the times of tasks wandered and how late they started, for
+    /// `[device] noise` [default: standard output, without noise.csv]
     #[arg(short, long, value_name = "COSTS.csv", alias = "output")]
     pub out: Option<PathBuf>,
 
@@ -198,10 +195,12 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     measure(wanted, settings, args.out.as_deref(), args.quiet).map(drop)
 }
 
-/// Measures all cells of the model of a validation, at the device's batch sizes, and writes the table.
+/// Measures all cells of the model of a validation, at the device's batch sizes, and writes the table. Pieces of the
+/// profile follow later.
 pub fn before_runs(
     scenario: &Scenario,
     executor: &'static dyn Executor,
+    repeats: u32,
     out: &Path,
     quiet: bool,
 ) -> Result<Session> {
@@ -209,7 +208,7 @@ pub fn before_runs(
     let batches = profile::batches_of(executor, std::iter::once(&wanted.model)).to_vec();
     let settings = ProfileSettings {
         batches,
-        repeats: REPEATS_BEFORE_RUNS,
+        repeats,
         workers: scenario.device.workers,
         executor,
         precision: scenario.device.precision,

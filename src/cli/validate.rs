@@ -8,11 +8,14 @@ use super::{Common, compare, find, number_in, profile, refuse_equal_names, stop_
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::base::shipped::Shipped;
+use crate::base::units::Nanos;
 use crate::core::cost::table::CostTable;
 use crate::core::policy::registry::Registry;
+use crate::lab::profile::Session;
 use crate::lab::run::executor::{Executor, Executors, SelectedBackend, Verify};
 use crate::lab::run::{RunReport, prepare};
 use crate::lab::scenario::Scenario;
+use crate::lab::validate::set::time_plan::{ScenarioTime, TimePlan};
 use crate::lab::validate::set::{
     self, DeviceFiles, PolicyLoads, ValidationPlan, ValidationRow, report,
 };
@@ -25,7 +28,11 @@ use crate::lab::validate::set::{
 ///
 /// Prints medians, the spread of the real runs, the interval in which 95 % of the simulated runs are, and whether a
 /// replay of the recorded runs results in the same decisions. The last lines count the real runs in their intervals,
-/// and say how wide these are. Rates and lengths differ from those of the profile.
+/// and say how wide these are, and how many are near the simulated median or in the interval. Rates and lengths differ
+/// from those of the profile.
+///
+/// With --minutes, fewer and shorter runs, a shorter profile and fewer simulations fit the time, which is divided among
+/// the scenarios by their policies; the plan is printed before it begins.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenarios that draw their requests, files or names [default: those of validate, on GPUs those of validate/gpu]
@@ -36,18 +43,22 @@ pub struct Args {
     #[arg(long, default_value = "cpu")]
     pub backend: String,
 
-    /// Loads in percent of each policy's capacity
-    #[arg(long, value_delimiter = ',', default_value = "50,70,90,100,120", value_name = "PERCENT,…",
+    /// Loads in percent of each policy's capacity [default: 50,70,90,100,120, with --minutes 50,90]
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT,…",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub loads: Vec<u32>,
 
-    /// Real runs of each point; the spread needs at least two
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000))]
-    pub repeats: u32,
+    /// Real runs of each point; the spread needs at least two [default: 5, with --minutes 3]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub repeats: Option<u32>,
 
-    /// Duration of a run at capacity
-    #[arg(long, default_value_t = 3.0, value_parser = number_in(0.01..=100_000.0))]
-    pub seconds: f64,
+    /// Duration of a run at capacity [default: 3]
+    #[arg(long, value_parser = number_in(0.01..=100_000.0), conflicts_with = "minutes")]
+    pub seconds: Option<f64>,
+
+    /// Time for everything; runs, profiles and simulations are as long as fits
+    #[arg(long, value_parser = number_in(0.01..=100_000.0))]
+    pub minutes: Option<f64>,
 
     /// An existing cost table for all scenarios, instead of measuring one for each
     #[arg(long, value_name = "COSTS.csv")]
@@ -60,6 +71,19 @@ pub struct Args {
     #[command(flatten)]
     pub common: Common,
 }
+
+/// The loads by default, and those of a call with `--minutes`.
+const LOADS: [&[u32]; 2] = [&[50, 70, 90, 100, 120], &[50, 90]];
+
+/// The real runs of a point by default, and those of a call with `--minutes`.
+const REPEATS: [u32; 2] = [5, 3];
+
+/// The repeats of the profile before the real runs, and those of a call with `--minutes`.
+const PROFILE_REPEATS: [u32; 2] = [2, 1];
+
+/// The duration of a run at capacity, and of a piece of the profile after it, without `--minutes`.
+const SECONDS: f64 = 3.0;
+const PIECE_SECONDS: f64 = 1.0;
 
 /// Decisions that a replay does not repeat are an error.
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
@@ -82,6 +106,10 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         .map(|file| common.scenario(file, registry))
         .collect::<Result<Vec<_>>>()?;
     refuse_equal_names(scenarios.iter())?;
+    let mut time = args
+        .minutes
+        .map(|minutes| TimePlan::new(minutes, &scenarios));
+    let short = usize::from(time.is_some());
     let target = SelectedBackend::Real(executor, Verify::Sample);
     let mut device = String::new();
     for scenario in &scenarios {
@@ -89,22 +117,37 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         profile::persistent_of(scenario, executor)?; // The simulation uses them, so the real runs must have them.
         device = prepare(scenario, target)?.1.describe();
     }
-    let Args {
-        repeats, seconds, ..
-    } = *args;
     let plan = ValidationPlan {
         out: common.out("validate"),
         target,
-        loads: args.loads.clone(),
-        repeats,
-        seconds,
+        loads: if args.loads.is_empty() {
+            LOADS[short].to_vec()
+        } else {
+            args.loads.clone()
+        },
+        repeats: args.repeats.unwrap_or(REPEATS[short]),
+        seconds: args.seconds.unwrap_or(SECONDS),
     };
+    if let Some(time) = &time {
+        common.note(time.describe(&scenarios, &plan));
+    }
     let stop = stop_on_ctrl_c()?;
     let mut lines: Vec<ValidationRow> = Vec::new();
     for scenario in &scenarios {
-        let (real, known) = run_for_real(args, executor, &plan, scenario)?;
-        for (part, real) in &real {
-            let simulate = || set::simulate(part, real, &known, &plan, registry, stop);
+        let own_time = time.as_mut().map(|time| time.begin(scenario));
+        let (real, known) = run_for_real(
+            args,
+            executor,
+            &plan,
+            scenario,
+            time.as_mut().zip(own_time.as_ref()),
+        )?;
+        for (done, (part, real)) in real.iter().enumerate() {
+            let points = (scenario.policies.len() - done) * plan.loads.len();
+            let seconds = own_time
+                .as_ref()
+                .map_or(f64::INFINITY, |time| time.simulations(points));
+            let simulate = || set::simulate(part, real, &known, &plan, seconds, registry, stop);
             let (comparison, of_part) = common.run_on_threads(simulate)?;
             let folder = plan
                 .out
@@ -120,6 +163,10 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         || format!("{device}\n{}", report::table(&lines)),
         || report::to_json(&lines),
     )?;
+    if let (Some(time), Some(minutes)) = (&time, args.minutes) {
+        let used = time.elapsed_seconds() / 60.0;
+        common.note(format!("took {used:.1} of {minutes} minutes"));
+    }
     common.note(format!(
         "profiles, results and figures in {}",
         plan.out.display()
@@ -141,6 +188,7 @@ fn run_for_real(
     executor: &'static dyn Executor,
     plan: &ValidationPlan,
     scenario: &Scenario,
+    mut time: Option<(&mut TimePlan, &ScenarioTime)>,
 ) -> Result<Ran> {
     let common = &args.common;
     let stop = stop_on_ctrl_c()?;
@@ -150,47 +198,42 @@ fn run_for_real(
         None => {
             common.note(format!("{}: measuring the cells", scenario.name));
             let costs = folder.join("costs-before.csv");
-            let profile = profile::before_runs(scenario, executor, &costs, common.quiet)?;
+            let repeats = PROFILE_REPEATS[usize::from(time.is_some())];
+            let profile = profile::before_runs(scenario, executor, repeats, &costs, common.quiet)?;
             (costs, Some(Mutex::new(profile)))
         }
     };
     for falling in CostTable::read(&costs).map_or_else(|_| Vec::new(), |table| table.falling()) {
         common.note_falling(&falling);
     }
-    let piece = || match &profile {
-        Some(profile) => profile
-            .lock()
-            .expect("a profile that panics ends the program")
-            .measure_piece(stop),
-        None => Ok(()),
-    };
     let mut known = DeviceFiles {
         costs,
         noise: args.noise.clone(),
     };
-    let parts = common.run_on_threads(|| set::parts(scenario, &known.costs, plan, stop))?;
+    let mut parts = common.run_on_threads(|| set::parts(scenario, &known.costs, plan, stop))?;
     let mut real = Vec::new();
-    for part in &parts {
-        let name = &part.scenario.name;
-        let repeats = plan.repeats;
-        let capacity = part.capacity.0;
-        let rates = part
-            .rates
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(", ");
-        common.note(format!(
-            "{name}: capacity {capacity:.0} req/s; {repeats} real runs at each of {rates} req/s"
-        ));
+    for place in 0..parts.len() {
+        let left = parts.len() - place;
+        let part = &mut parts[place];
+        let begin = time.as_ref().map_or(0.0, |(_, own)| own.elapsed_seconds());
+        let mut piece = PIECE_SECONDS;
+        if let Some((time, own)) = &time {
+            piece = time.fit(part, plan, own, left);
+        }
+        let piece = if profile.is_some() { piece } else { 0.0 };
+        note_runs(common, part, plan);
         let run = |stop: &AtomicBool, done: &(dyn Fn() + Sync)| {
             let after = || {
                 done();
-                piece()
+                measure_piece(profile.as_ref(), piece, stop)
             };
             set::real(part, plan, stop, &after)
         };
-        real.push(common.run_with_progress(plan.loads.len() * repeats as usize, name, run)?);
+        let runs = plan.loads.len() * plan.repeats as usize;
+        real.push(common.run_with_progress(runs, &part.scenario.name, run)?);
+        if let Some((time, own)) = &mut time {
+            time.learn(part, plan, piece, own.elapsed_seconds() - begin);
+        }
     }
     if let Some(profile) = profile {
         let costs = folder.join("costs.csv");
@@ -204,4 +247,27 @@ fn run_for_real(
         };
     }
     Ok((parts.into_iter().zip(real).collect(), known))
+}
+
+fn note_runs(common: &Common, part: &PolicyLoads, plan: &ValidationPlan) {
+    let rates: Vec<String> = part.rates.iter().map(ToString::to_string).collect();
+    common.note(format!(
+        "{}: capacity {:.0} req/s; {} real runs at each of {} req/s",
+        part.scenario.name,
+        part.capacity.0,
+        plan.repeats,
+        rates.join(", ")
+    ));
+}
+
+/// Goes on with the profile, if there is one, for about this number of seconds.
+fn measure_piece(profile: Option<&Mutex<Session>>, seconds: f64, stop: &AtomicBool) -> Result<()> {
+    let Some(profile) = profile else {
+        return Ok(());
+    };
+    let time = Nanos::from_secs_f64(seconds);
+    profile
+        .lock()
+        .expect("a profile that panics ends the program")
+        .measure_piece(time, stop)
 }

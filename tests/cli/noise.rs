@@ -101,10 +101,38 @@ fn each_replication_has_noise_of_its_own_and_a_seed_repeats_it() {
 }
 
 #[test]
+fn a_task_starts_as_late_as_those_of_the_record() {
+    let desk = Desk::new();
+    desk.write(
+        "t.toml",
+        desk.read("t.toml") + "[[policy]]\nkind = \"dvabatch\"\nlabel = \"C\"\n",
+    );
+    let columns = "time_ns,size,factor,ns,late_ns\n";
+    desk.write("prompt.csv", format!("{columns}5,1,1,40,\n500,8,,90,0\n"));
+    desk.write("late.csv", format!("{columns}1000000,1,,1000000,7000000\n"));
+    same(&results(&desk, "none", &[]), &results(&desk, "prompt", &[]));
+
+    results(&desk, "late", &[]);
+    for policy in ["A", "C"] {
+        let tasks = desk.rows(&format!("out-late/t/{policy}/200/tasks.csv"));
+        let mut free = BTreeMap::new();
+        for task in &tasks {
+            let number = |column: &str| task[column].parse::<u64>().unwrap();
+            let lane = (number("worker"), number("stream"));
+            let before = free.insert(lane, number("finish_ns")).unwrap_or(0);
+            let due = before.max(number("submit_ns") + 7_000_000);
+            assert_eq!(number("start_ns"), due, "{task:?}");
+        }
+        assert!(tasks.len() > 20);
+    }
+}
+
+#[test]
 fn mistakes_are_named() {
     let desk = Desk::new();
     desk.write("zero.csv", "time_ns,size,factor,ns\n5,1,0,9\n");
     desk.write("empty.csv", "time_ns,size,factor,ns\n");
+    desk.write("both.csv", "time_ns,size,factor,ns,late_ns\n5,1,1,9,3\n");
     for (noise, message) in [
         ("none.csv", "device.noise: no such file: none.csv"),
         (
@@ -114,6 +142,11 @@ fn mistakes_are_named() {
         (
             "empty.csv",
             "empty.csv: no rows; batchlab profile -o COSTS.csv writes noise.csv",
+        ),
+        (
+            "both.csv",
+            "t.toml: device.noise: both.csv: row 1: a row has a factor (of a task's time) or late_ns (of a task's start); \
+             give one of the two",
         ),
         (
             "costs.csv",

@@ -103,9 +103,10 @@ fn a_table_names_both_sides_and_the_bounds() {
     ] {
         assert!(ran.stdout.contains(part), "{part} in {}", ran.stdout);
     }
+    let last: Vec<&str> = ran.stdout.lines().rev().take(2).collect();
+    assert_eq!(last[1], "coverage: unknown without noise (--noise)");
     assert!(
-        ran.stdout
-            .ends_with("coverage: unknown without noise (--noise)\n"),
+        last[0].starts_with("predicted: ") && last[0].contains(" of 8 figures of real runs ("),
         "{}",
         ran.stdout
     );
@@ -150,6 +151,14 @@ fn noise_gives_each_figure_an_interval() {
         "{}",
         ran.stdout
     );
+    assert!(
+        ran.stdout.ends_with(
+            "predicted: 8 of 8 figures of real runs (100 %) are within 5 % of the simulated median or in the interval; \
+             the goal of 90 % is reached\n"
+        ),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]
@@ -182,6 +191,13 @@ fn a_profile_goes_on_in_turn_with_the_real_runs() {
         instants.is_sorted() && instants.last().unwrap() - instants[0] > 2_000_000_000,
         "two pieces last a second each"
     );
+    let late = desk.column("out/t/noise.csv", "late_ns");
+    let starts = late.iter().filter(|late| !late.is_empty()).count();
+    assert!(
+        starts > 100 && starts < late.len(),
+        "{starts} of {} rows are starts",
+        late.len()
+    );
     let rows = |table: &str| {
         desk.read(table)
             .lines()
@@ -196,6 +212,55 @@ fn a_profile_goes_on_in_turn_with_the_real_runs() {
         desk.rows("out/validation.csv")
             .iter()
             .all(|row| !row["low"].is_empty())
+    );
+}
+
+#[test]
+fn minutes_are_divided_among_scenarios_and_steps() {
+    let desk = desk();
+    let other = desk
+        .read("t.toml")
+        .replacen("name = \"t\"", "name = \"u\"", 1);
+    desk.write(
+        "u.toml",
+        other.split("[[policy]]\nkind = \"padded\"").next().unwrap(),
+    );
+    let ran = desk
+        .run(&[
+            "validate",
+            "t.toml",
+            "u.toml",
+            "--minutes",
+            "0.1",
+            "--out",
+            "out",
+        ])
+        .ok();
+    for part in [
+        " s for 2 scenarios with 3 policies; 3 real runs of each at 50, 90 % of its capacity\n",
+        "\nt: ",
+        " for 12 real runs and ",
+        "\nu: ",
+        " for 6 real runs and ",
+        " of 0.1 minutes\n",
+    ] {
+        assert!(ran.stderr.contains(part), "{part} in {}", ran.stderr);
+    }
+    let rows = desk.rows("out/validation.csv");
+    let loads: Vec<&str> = rows
+        .iter()
+        .step_by(3)
+        .map(|row| &*row["load_percent"])
+        .collect();
+    assert_eq!(loads, ["50", "90", "50", "90", "50", "90"]);
+    assert!(
+        rows.iter()
+            .all(|row| row["real_runs"] == "3" && !row["low"].is_empty())
+    );
+    assert!(
+        ran.stdout.contains(" of 36 figures of real runs ("),
+        "one conclusion over all scenarios: {}",
+        ran.stdout
     );
 }
 
@@ -218,6 +283,14 @@ fn mistakes_are_named() {
         (&["validate", "t.toml", "--repeats", "1"], "--repeats"),
         (
             &["validate", "t.toml", "--seconds", "0"],
+            "\"0\" is not a number from 0.01 to 100000",
+        ),
+        (
+            &["validate", "t.toml", "--minutes", "4", "--seconds", "1"],
+            "cannot be used with",
+        ),
+        (
+            &["validate", "t.toml", "--minutes", "0"],
             "\"0\" is not a number from 0.01 to 100000",
         ),
         (

@@ -235,7 +235,7 @@ fn costs_and_devices() {
         text(|text| drop(Roofline::parse(text, "device.toml", Precision::F32))),
     );
     let noise =
-        b"time_ns,size,factor,ns\n0,1,1.25,1000\n2000,64,0.5,30000\n900000000,2,88.5,3000000\n"
+        b"time_ns,size,factor,ns,late_ns\n0,1,1.25,1000,\n2000,64,0.5,30000,\n2500,8,,400,-30\n900000000,2,88.5,3000000,\n"
             .to_vec();
     fuzz(
         "noise",

@@ -232,13 +232,17 @@ fn draw_trace(model: &Model, has_class_column: bool, rng: &mut RandomSequence) -
     lines
 }
 
-/// Draws stretches of tasks as short as those of the case, with pauses of up to a second.
+/// Draws stretches of tasks as short as those of the case, with pauses of up to a second, and starts between them.
 fn draw_noise(text: &mut Text) -> Vec<String> {
     let mut clock: u64 = 0;
-    let mut lines = vec!["time_ns,size,factor,ns".to_string()];
+    let mut lines = vec!["time_ns,size,factor,ns,late_ns".to_string()];
     for _ in 0..text.random.random_range(1..30) {
         let took: u64 = text.expand("<took>").parse().expect("a number");
-        lines.push(text.expand(&format!("{clock},1,<factor>,{took}")));
+        lines.push(text.expand(&format!("{clock},1,<factor>,{took},")));
+        if text.happens(50) {
+            let late = text.random.random_range(-(took as i64)..=2 * took as i64);
+            lines.push(format!("{clock},1,,{took},{late}"));
+        }
         clock += took + if text.happens(20) { 1 << 30 } else { 0 };
     }
     lines

@@ -1,4 +1,5 @@
-//! How the times of tasks vary on a real device: a record of a profile, and its replay in blocks.
+//! How the times of tasks vary on a real device, and how late a host starts them: a record of a profile, and its replay
+//! in blocks.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,13 +15,17 @@ use crate::core::workload::arrivals::LAST_ARRIVAL;
 use crate::core::workload::describe::mean_and_sd;
 use crate::core::workload::random::RandomSequence;
 
-/// How long tasks of a profile took, over time, and how much longer than their rows of the cost table. It is read from
-/// a CSV file `time_ns,size,factor,ns`.
+/// How long tasks of a profile took, over time, and how much longer than their rows of the cost table; and how late the
+/// host started tasks. It is read from a CSV file `time_ns,size,factor,ns,late_ns`. A row has a factor or a lateness;
+/// the last column may be missing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoiseRecord {
     samples: Vec<NoiseSample>,
     /// The ranges of samples without a gap.
     stretches: Vec<Range<usize>>,
+    starts: Vec<RecordedStart>,
+    /// The ranges of starts that followed one another.
+    windows: Vec<Range<usize>>,
 }
 
 /// The shortest time without a task between two stretches: other work ran in between.
@@ -40,24 +45,67 @@ struct NoiseSample {
     work_before: Nanos,
 }
 
+/// A start of the record. All starts lie on one time line, without the time between windows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct RecordedStart {
+    /// When the task could start: the end of the interval in which this start is the next one.
+    due: Nanos,
+    /// The nanoseconds by which the task started later than such tasks typically do.
+    late: i64,
+}
+
 /// A measured task: when it began, how long it took, and this time over that of its row.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 pub struct MeasuredTask {
-    #[serde(rename = "time_ns")]
     pub at: Nanos,
-    #[serde(rename = "ns")]
     pub took: Nanos,
     pub factor: f64,
+}
+
+/// A measured start of a task: when the task could start, since its worker was idle and its requests were ready, and
+/// how late it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MeasuredStart {
+    pub due: Nanos,
+    /// The time since the start before this one was due.
+    pub since: Nanos,
+    /// The nanoseconds by which the task started later than such tasks typically do; below 0 if it started earlier.
+    pub late: i64,
+}
+
+/// A row of a record: a task has a factor, a start a lateness.
+#[derive(Deserialize)]
+struct NoiseRow {
+    time_ns: Nanos,
+    factor: Option<f64>,
+    ns: Nanos,
+    #[serde(default)]
+    late_ns: Option<i64>,
 }
 
 impl NoiseRecord {
     /// The largest factor of a file; the smallest is its inverse.
     const MOST: f64 = 1e6;
 
-    /// The record of tasks, which may be in any order; `None` without tasks.
-    pub fn new(mut measured: Vec<MeasuredTask>) -> Option<NoiseRecord> {
+    /// The record of tasks and starts, which may be in any order; `None` without both.
+    pub fn new(measured: Vec<MeasuredTask>, starts: Vec<MeasuredStart>) -> Option<NoiseRecord> {
+        if measured.is_empty() && starts.is_empty() {
+            return None;
+        }
+        let (samples, stretches) = NoiseRecord::stretches(measured);
+        let (starts, windows) = NoiseRecord::windows(starts);
+        Some(NoiseRecord {
+            samples,
+            stretches,
+            starts,
+            windows,
+        })
+    }
+
+    /// The samples of tasks, and their ranges without a gap.
+    fn stretches(mut measured: Vec<MeasuredTask>) -> (Vec<NoiseSample>, Vec<Range<usize>>) {
         measured.sort_by_key(|one| one.at);
-        let mut before = measured.first()?.at;
+        let mut before = measured.first().map_or(Nanos::ZERO, |first| first.at);
         let mut samples: Vec<NoiseSample> = Vec::with_capacity(measured.len());
         let mut stretches: Vec<Range<usize>> = Vec::new();
         for MeasuredTask { at, took, factor } in measured {
@@ -80,11 +128,61 @@ impl NoiseRecord {
                 .expect("the first sample begins one")
                 .end = samples.len();
         }
-        Some(NoiseRecord { samples, stretches })
+        (samples, stretches)
+    }
+
+    /// The starts on their time line, and their ranges without a gap.
+    fn windows(mut measured: Vec<MeasuredStart>) -> (Vec<RecordedStart>, Vec<Range<usize>>) {
+        measured.sort();
+        let mut before = None;
+        let mut starts: Vec<RecordedStart> = Vec::with_capacity(measured.len());
+        let mut windows: Vec<Range<usize>> = Vec::new();
+        for MeasuredStart { due, since, late } in measured {
+            if before != Some(due.saturating_since(since)) {
+                windows.push(starts.len()..starts.len());
+            }
+            before = Some(due);
+            let end = starts.last().map_or(Nanos::ZERO, |last| last.due);
+            starts.push(RecordedStart {
+                due: end.saturating_add(since.max(Nanos(1))),
+                late,
+            });
+            windows.last_mut().expect("the first start begins one").end = starts.len();
+        }
+        (starts, windows)
     }
 
     fn length(&self) -> Nanos {
         end(&self.samples)
+    }
+
+    /// The length of the time line of starts.
+    fn line_length(&self) -> Nanos {
+        self.starts.last().map_or(Nanos::ZERO, |last| last.due)
+    }
+
+    /// How late a task starts that is due this long after an instant of the time line of starts: as late as the next start
+    /// of the record, but not before a start that was due earlier. After the end of a window follows its begin.
+    fn lateness(&self, from: Nanos, passed: Nanos) -> i64 {
+        let place = self
+            .windows
+            .partition_point(|window| self.starts[window.end - 1].due <= from);
+        let window = self.windows[place].clone();
+        let begin = match window.start {
+            0 => Nanos::ZERO,
+            first => self.starts[first - 1].due,
+        };
+        let window = &self.starts[window];
+        let length = window[window.len() - 1].due - begin;
+        let instant = begin + Nanos((from - begin + passed).0 % length.0);
+        let place = window.partition_point(|start| start.due <= instant);
+        let next = window[place].late;
+        match place.checked_sub(1).map(|before| window[before]) {
+            Some(RecordedStart { due, late }) => {
+                next.max(late.saturating_sub((instant - due).0 as i64))
+            }
+            None => next,
+        }
     }
 
     /// The stretch that contains this instant.
@@ -104,46 +202,92 @@ impl NoiseRecord {
         let mut reader = csv::ReaderBuilder::new()
             .comment(Some(b'#'))
             .from_reader(text.as_bytes());
-        let mut measured = Vec::new();
+        let mut tasks = Vec::new();
+        let mut starts = Vec::new();
+        // The sums of times must fit the clock.
         let mut together = 0.0;
-        for row in reader.deserialize::<MeasuredTask>() {
+        for (number, row) in (1..).zip(reader.deserialize::<NoiseRow>()) {
             let row = row.map_err(|problem| {
-                let wanted = "a noise record has the columns time_ns,size,factor,ns, as batchlab profile writes them";
+                let wanted = "a noise record has the columns time_ns,size,factor,ns and perhaps late_ns, as batchlab \
+                              profile writes them";
                 Error::input(format!("{name}: {problem}; {wanted}"))
             })?;
-            let refuse = |problem: String| {
-                Error::input(format!("{name}: row {}: {problem}", measured.len() + 1))
-            };
-            let least = 1.0 / Self::MOST;
-            let most = Self::MOST;
-            if !(least..=most).contains(&row.factor) {
-                return Err(refuse(format!(
-                    "factor {} is out of range; from {least} to {most}",
-                    row.factor
-                )));
+            let refuse = |problem: String| Error::input(format!("{name}: row {number}: {problem}"));
+            let ns = row.ns.0.max(1) as f64;
+            match (row.factor, row.late_ns) {
+                (Some(factor), None) => {
+                    let least = 1.0 / Self::MOST;
+                    let most = Self::MOST;
+                    if !(least..=most).contains(&factor) {
+                        return Err(refuse(format!(
+                            "factor {factor} is out of range; from {least} to {most}"
+                        )));
+                    }
+                    together += ns.max(ns / factor) + 1.0;
+                    tasks.push(MeasuredTask {
+                        at: row.time_ns,
+                        took: row.ns,
+                        factor,
+                    });
+                }
+                (None, Some(late)) => {
+                    if late.unsigned_abs() > LAST_ARRIVAL.0 {
+                        return Err(refuse(format!(
+                            "late_ns {late} is out of range; up to {} either way",
+                            LAST_ARRIVAL.0
+                        )));
+                    }
+                    together += ns;
+                    starts.push(MeasuredStart {
+                        due: row.time_ns,
+                        since: row.ns,
+                        late,
+                    });
+                }
+                _ => {
+                    return Err(refuse(
+                        "a row has a factor (of a task's time) or late_ns (of a task's start); give one of the two".into(),
+                    ));
+                }
             }
-            // The sums of times must fit the clock.
-            let took = row.took.0.max(1) as f64;
-            together += took.max(took / row.factor) + 1.0;
-            if together.max(row.at.0 as f64) > LAST_ARRIVAL.0 as f64 {
+            if together.max(row.time_ns.0 as f64) > LAST_ARRIVAL.0 as f64 {
                 return Err(refuse(format!(
                     "its tasks exceed the clock; it has room for {LAST_ARRIVAL}"
                 )));
             }
-            measured.push(row);
         }
-        NoiseRecord::new(measured).ok_or_else(|| {
+        NoiseRecord::new(tasks, starts).ok_or_else(|| {
             Error::input(format!(
                 "{name}: no rows; batchlab profile -o COSTS.csv writes noise.csv beside the costs"
             ))
         })
     }
 
+    /// The lateness of starts by its quantiles, if the record has any.
+    pub fn describe_starts(&self) -> Option<String> {
+        let mut late: Vec<i64> = self.starts.iter().map(|start| start.late).collect();
+        late.sort_unstable();
+        let latest = *late.last()?;
+        let quantile = |share: f64| late[(late.len() as f64 * share) as usize];
+        let us = |ns: i64| format!("{:.1} us", ns as f64 / 1e3);
+        Some(format!(
+            "starts: {} in {:.1} s; one in 10 is at least {} late, one in 100 {}, one in 1000 {}, the latest {}",
+            late.len(),
+            self.line_length().0 as f64 / 1e9,
+            us(quantile(0.9)),
+            us(quantile(0.99)),
+            us(quantile(0.999)),
+            us(latest)
+        ))
+    }
+
     /// The mean and the standard deviation of the factors, and the correlation of tasks at some distances where it is
     /// known.
     pub fn describe(&self) -> String {
-        let (mean, deviation) = mean_and_sd(self.samples.iter().map(NoiseSample::factor))
-            .expect("a record has a sample");
+        let factors = self.samples.iter().map(NoiseSample::factor);
+        let Some((mean, deviation)) = mean_and_sd(factors) else {
+            return "noise: no times of tasks".into();
+        };
         let lags = [
             ("1 ms", 1),
             ("10 ms", 10),
@@ -242,48 +386,105 @@ fn share(part: Nanos, of: Nanos, whole: Nanos) -> Nanos {
 }
 
 /// A sequence of blocks of a record, from random instants of it, for one run. A block keeps the correlation of tasks
-/// within it, and goes round in its stretch of the record.
+/// within it, and goes round in its stretch of the record. Starts have blocks of their own, since a profile watches
+/// them in windows.
 pub struct Noise {
     record: Arc<NoiseRecord>,
     random: RandomSequence,
+    tasks: NoiseBlocks,
+    starts: NoiseBlocks,
+}
+
+/// Blocks of one time line of the record.
+struct NoiseBlocks {
+    /// The length of a block.
     block: Nanos,
+    /// The length of the time line.
+    line: Nanos,
+    /// The place in the random sequence of each block, among [`PLACES`].
+    place: u64,
     /// The number of the last block, and its start in the record.
     last: Option<(u64, Nanos)>,
 }
 
+/// The places in the random sequence that each block has.
+const PLACES: u64 = 16;
+
+impl NoiseBlocks {
+    /// Where the block of an instant begins in the record, and how long before the instant.
+    fn find(&mut self, at: Nanos, random: &mut RandomSequence) -> (Nanos, Nanos) {
+        let number = at.0 / self.block.0;
+        let start = match self.last {
+            Some((last, start)) if last == number => start,
+            _ => {
+                // Tasks of several workers may go back to the block before.
+                random
+                    .set_word_pos(u128::from(number) * u128::from(PLACES) + u128::from(self.place));
+                Nanos(random.random_range(0..self.line.0))
+            }
+        };
+        self.last = Some((number, start));
+        (start, Nanos(at.0 % self.block.0))
+    }
+}
+
 impl Noise {
-    /// The shortest and the longest block; otherwise a block is a quarter of the record.
+    /// The shortest and the longest block of tasks; otherwise a block is a quarter of the record.
     const BLOCKS: [Nanos; 2] = [Nanos(1_000_000_000), Nanos(10_000_000_000)];
+
+    /// The shortest and the longest block of starts; otherwise a block is as long as a window on average.
+    const START_BLOCKS: [Nanos; 2] = [Nanos(1_000_000), Nanos(10_000_000_000)];
 
     pub fn new(record: Arc<NoiseRecord>, random: RandomSequence) -> Noise {
         let [least, most] = Self::BLOCKS;
-        let block = Nanos(record.length().0 / 4).clamp(least, most);
+        let tasks = NoiseBlocks {
+            block: Nanos(record.length().0 / 4).clamp(least, most),
+            line: record.length(),
+            place: 0,
+            last: None,
+        };
+        let [least, most] = Self::START_BLOCKS;
+        let window = record.line_length().0 / record.windows.len().max(1) as u64;
+        let starts = NoiseBlocks {
+            block: Nanos(window).clamp(least, most),
+            line: record.line_length(),
+            place: PLACES / 2,
+            last: None,
+        };
         Noise {
             record,
             random,
-            block,
-            last: None,
+            tasks,
+            starts,
         }
     }
 
     /// The time that this one becomes if it begins at this instant.
     pub fn disturb(&mut self, time: Nanos, at: Nanos) -> Nanos {
-        let number = at.0 / self.block.0;
         let record = &*self.record;
-        let start = match self.last {
-            Some((last, start)) if last == number => start,
-            _ => {
-                // Tasks of several workers may go back to the block before.
-                self.random.set_word_pos(u128::from(number) * 16);
-                Nanos(self.random.random_range(0..record.length().0))
-            }
-        };
-        self.last = Some((number, start));
+        if record.samples.is_empty() {
+            return time;
+        }
+        let (start, passed) = self.tasks.find(at, &mut self.random);
         let stretch = record.stretch(start);
         let from = stretch[0].start;
-        let instant =
-            from + Nanos((start.0 - from.0 + at.0 % self.block.0) % (end(stretch) - from).0);
+        let instant = from + Nanos((start.0 - from.0 + passed.0) % (end(stretch) - from).0);
         time_of(time, instant, stretch)
+    }
+
+    /// The start of a task that is submitted at `submit` and would start at `start` without noise. All tasks of an
+    /// instant are equally late.
+    pub fn delay(&mut self, start: Nanos, submit: Nanos) -> Nanos {
+        if self.record.starts.is_empty() {
+            return start;
+        }
+        let (from, passed) = self.starts.find(submit, &mut self.random);
+        match self.record.lateness(from, passed) {
+            late @ 0.. => start.saturating_add(Nanos(late as u64)),
+            early => start
+                .saturating_since(Nanos(early.unsigned_abs()))
+                .max(submit),
+        }
     }
 }
 
@@ -308,7 +509,7 @@ mod tests {
                 factor,
             }
         });
-        NoiseRecord::new(measured.collect()).unwrap()
+        NoiseRecord::new(measured.collect(), Vec::new()).unwrap()
     }
 
     fn after(record: &NoiseRecord, work: u64, from: u64) -> Nanos {
@@ -407,7 +608,7 @@ mod tests {
                 factor: 1.0 + (ms / 2_000) as f64,
             }
         });
-        let record = Arc::new(NoiseRecord::new(measured.collect()).unwrap());
+        let record = Arc::new(NoiseRecord::new(measured.collect(), Vec::new()).unwrap());
         assert_eq!(record.stretches.len(), 4);
         let mut noise = Noise::new(record, random::sequence(1, 0, "noise"));
         // A block is a quarter of 8 s.
@@ -485,5 +686,238 @@ mod tests {
             ))
         );
         assert!(refused("at,factor\n5,1\n").contains("the columns time_ns,size,factor,ns"));
+        let with_starts = |row: &str| {
+            refused(&format!(
+                "time_ns,size,factor,ns,late_ns\n5,1,1,9,\n{row}\n"
+            ))
+        };
+        assert!(with_starts("5,1,1,9,7").starts_with("n.csv: row 2: a row has a factor"));
+        assert!(with_starts("5,1,,9,").contains("give one of the two"));
+        assert!(with_starts("5,1,,9,x").contains("line: 3"));
+        assert!(
+            with_starts("5,1,,9,-9223372036854775808")
+                .contains("row 2: late_ns -9223372036854775808 is out of range")
+        );
+    }
+
+    /// A record of starts only: windows of these starts, each due this long after the one before and this late.
+    fn starts(windows: &[&[(u64, i64)]]) -> Arc<NoiseRecord> {
+        let mut text = String::from("time_ns,size,factor,ns,late_ns\n");
+        let mut due = 0;
+        for window in windows {
+            due += 1_000_000_000;
+            for (since, late) in *window {
+                due += since;
+                text.push_str(&format!("{due},1,,{since},{late}\n"));
+            }
+        }
+        Arc::new(NoiseRecord::parse(&text, "n.csv").unwrap())
+    }
+
+    #[test]
+    fn a_start_is_as_late_as_the_next_one_of_the_record() {
+        let record = starts(&[
+            &[(10, 1), (20, 2)],
+            &[(5, 3), (5, 4)],
+            &[(10, 100), (200, -1)],
+        ]);
+        assert_eq!(record.windows, [0..2, 2..4, 4..6]);
+        let late = |from, passed| record.lateness(Nanos(from), Nanos(passed));
+        assert_eq!(
+            [
+                late(0, 0),
+                late(0, 9),
+                late(0, 10),
+                late(0, 29),
+                late(0, 30)
+            ],
+            [1, 1, 2, 2, 1]
+        );
+        assert_eq!(
+            [
+                late(29, 0),
+                late(29, 1),
+                late(30, 0),
+                late(35, 0),
+                late(39, 1),
+                late(39, 6)
+            ],
+            [2, 1, 3, 4, 3, 4]
+        );
+        // A task that becomes due while a start waits does not start before it.
+        let in_pause = [49, 50, 80, 149, 150, 151, 249].map(|from| late(from, 0));
+        assert_eq!(in_pause, [100, 100, 70, 1, 0, -1, -1]);
+    }
+
+    #[test]
+    fn a_task_starts_late_or_early_but_not_before_its_submission() {
+        let record = starts(&[&[(1_000, -300), (1_000, 5_000)]]);
+        let mut noise = Noise::new(record, random::sequence(1, 0, "noise"));
+        let mut seen = std::collections::BTreeSet::new();
+        for at in 0..5_000 {
+            let at = Nanos(at * 7_919);
+            let start = noise.delay(at + Nanos(1_000), at) - at;
+            assert_eq!(
+                noise.delay(at, at),
+                if start.0 == 700 {
+                    at
+                } else {
+                    at + Nanos(5_000)
+                }
+            );
+            seen.insert(start.0);
+        }
+        assert_eq!(Vec::from_iter(seen), [700, 6_000]);
+        let tasks = Noise::new(ramp(), random::sequence(1, 0, "noise")).delay(Nanos(7), Nanos(5));
+        assert_eq!(tasks, Nanos(7), "a record without starts delays none");
+    }
+
+    #[test]
+    fn starts_follow_the_distribution_of_the_record() {
+        // Every hundredth start is 1 ms late, and the others from 0 to 9 us. Tasks take 50 us.
+        const STEP: u64 = 50_000;
+        let mut random = random::sequence(7, 0, "starts");
+        let mut windows: Vec<Vec<(u64, i64)>> = Vec::new();
+        for _ in 0..100 {
+            let mut window = Vec::new();
+            let mut since = STEP;
+            for _ in 0..400 {
+                let late = match random.random_range(0..100) {
+                    0 => 1_000_000,
+                    other => 1_000 * (other % 10),
+                };
+                window.push((since, late as i64));
+                since = STEP + late;
+            }
+            windows.push(window);
+        }
+        let windows: Vec<&[(u64, i64)]> = windows.iter().map(Vec::as_slice).collect();
+        let record = starts(&windows);
+        let mut noise = Noise::new(Arc::clone(&record), random::sequence(1, 0, "noise"));
+        let mut now = Nanos::ZERO;
+        let mut found: Vec<i64> = Vec::new();
+        for _ in 0..100_000 {
+            let start = noise.delay(now, now);
+            found.push((start - now).0 as i64);
+            now = start + Nanos(STEP);
+        }
+        let share = |late: &[i64], up_to: i64| {
+            late.iter().filter(|late| **late <= up_to).count() as f64 / late.len() as f64
+        };
+        let recorded: Vec<i64> = record.starts.iter().map(|start| start.late).collect();
+        for us in 0..10 {
+            let [one, other] = [&recorded, &found].map(|late| share(late, 1_000 * us));
+            assert!((one - other).abs() < 0.03, "{us} us: {one} {other}");
+        }
+        let [one, other] = [&recorded, &found].map(|late| 1.0 - share(late, 900_000));
+        assert!((one / other - 1.0).abs() < 0.2, "{one} {other}");
+    }
+
+    /// A host that pauses now and then: the begin and the end of each pause, in nanoseconds.
+    fn pauses(seed: u32) -> Vec<(f64, f64)> {
+        let mut random = random::sequence(3, seed, "pauses");
+        let mut exponential = |mean: f64| -mean * (1.0 - random.random::<f64>()).ln();
+        let mut end = 0.0;
+        let mut pauses = Vec::new();
+        while end < 20e9 {
+            let begin = end + exponential(20e6);
+            end = begin + exponential(0.5e6);
+            pauses.push((begin, end));
+        }
+        pauses
+    }
+
+    /// How late a host with these pauses starts a task that is due at this instant: after the pause, within 4 us.
+    fn late(pauses: &[(f64, f64)], due: Nanos) -> Nanos {
+        let at = due.0 as f64;
+        let (begin, end) = pauses[pauses.partition_point(|(_, end)| *end <= at)];
+        let paused = if begin <= at { end - at } else { 0.0 };
+        Nanos(paused as u64 + random::split_mix(due.0) % 4_000)
+    }
+
+    /// The mean and the 99th percentile of the latencies of a queue whose tasks take 30 us and start when `start` says,
+    /// which is given when they are due.
+    fn queue(mut start: impl FnMut(Nanos) -> Nanos) -> [f64; 2] {
+        let mut random = random::sequence(4, 0, "arrivals");
+        let mut arrival = 0.0;
+        let mut free = Nanos::ZERO;
+        let mut latencies: Vec<u64> = Vec::new();
+        for _ in 0..5_000 {
+            arrival -= 60e3 * (1.0 - random.random::<f64>()).ln();
+            let arrived = Nanos(arrival as u64);
+            free = start(arrived.max(free)) + Nanos(30_000);
+            latencies.push((free - arrived).0);
+        }
+        latencies.sort_unstable();
+        let mean = latencies.iter().sum::<u64>() as f64 / latencies.len() as f64;
+        [mean, latencies[latencies.len() * 99 / 100] as f64]
+    }
+
+    /// The record of a profile that watches starts of this host for 20 ms in each twentieth of a second.
+    fn watch_host(host: &[(f64, f64)]) -> Arc<NoiseRecord> {
+        let mut measured = Vec::new();
+        for window in 0..380 {
+            let mut due = Nanos(window * SECOND / 20);
+            let end = due + Nanos(20 * MS);
+            while due < end {
+                let since = late(host, due) + Nanos(40_000);
+                due += since;
+                let late = late(host, due).0 as i64 - 2_000;
+                measured.push(MeasuredStart { due, since, late });
+            }
+        }
+        Arc::new(NoiseRecord::new(Vec::new(), measured).unwrap())
+    }
+
+    #[test]
+    fn intervals_hold_what_a_host_that_pauses_does() {
+        const HOSTS: u32 = 10;
+        const RUNS: u32 = 25;
+        let mut inside = [0; 2];
+        for host in 0..HOSTS {
+            let record = watch_host(&pauses(1_000 * host));
+            let mut simulated: Vec<[f64; 2]> = Vec::new();
+            for replication in 0..200 {
+                let sequence = random::sequence(1, replication, "noise");
+                let mut noise = Noise::new(Arc::clone(&record), sequence);
+                // A start takes 2 us without noise.
+                simulated.push(queue(|due| noise.delay(due + Nanos(2_000), due)));
+            }
+            for run in 1..=RUNS {
+                let pauses = pauses(1_000 * host + run);
+                let real = queue(|due| due + late(&pauses, due));
+                for figure in 0..2 {
+                    let mut values: Vec<f64> = simulated.iter().map(|one| one[figure]).collect();
+                    values.sort_unstable_by(f64::total_cmp);
+                    inside[figure] += u32::from((values[5]..=values[194]).contains(&real[figure]));
+                }
+            }
+        }
+        let share = inside.map(|count| f64::from(count) / f64::from(HOSTS * RUNS));
+        assert!(
+            share.iter().all(|share| (0.9..0.98).contains(share)),
+            "{share:?}"
+        );
+    }
+
+    #[test]
+    fn starts_change_no_time_of_a_task() {
+        let rows = "time_ns,size,factor,ns\n0,1,1.5,1000000\n1000000,1,0.5,1000000\n";
+        let alone = NoiseRecord::parse(rows, "n.csv").unwrap();
+        let with = rows
+            .replace(",ns\n", ",ns,late_ns\n")
+            .replace("000000\n", "000000,\n")
+            + "500,8,,70,9\n570,8,,70,-3\n";
+        let both = NoiseRecord::parse(&with, "n.csv").unwrap();
+        assert_eq!(both.describe(), alone.describe());
+        assert_eq!(alone.describe_starts(), None);
+        let said = "starts: 2 in 0.0 s; one in 10 is at least 0.0 us late, one in 100 0.0 us, one in 1000 0.0 us, the latest 0.0 us";
+        assert_eq!(both.describe_starts().unwrap(), said);
+        let [mut one, mut other] = [alone, both]
+            .map(|record| Noise::new(Arc::new(record), random::sequence(1, 0, "noise")));
+        for at in (0..100).map(|ms| Nanos(ms * 77 * MS)) {
+            other.delay(at, at);
+            assert_eq!(one.disturb(Nanos(MS), at), other.disturb(Nanos(MS), at));
+        }
     }
 }

@@ -15,7 +15,8 @@ use crate::core::workload::cell_graph::CellGraph;
 
 /// The times of a run's tasks by a model's costs. With the rows `transfer` of the cost table, a task pays for each
 /// state that one of its nodes takes from another worker; without such rows the states are not followed. With the rows
-/// `launch.further`, a launch waits for the host's work on the worker's last decision. Noise changes the times.
+/// `launch.further`, a launch waits for the host's work on the worker's last decision. Noise changes the times and
+/// the starts.
 pub struct TaskTimes {
     costs: TableCosts,
     /// The decisions of each worker.
@@ -101,6 +102,9 @@ impl Timing for TaskTimes {
             decision.add(submit);
             let tasks = u64::from(decision.before.saturating_sub(1));
             start.earliest = start.earliest.saturating_add(further.saturating_mul(tasks));
+        }
+        if let Some(noise) = &mut self.noise {
+            start.earliest = noise.delay(start.earliest, submit);
         }
         start
     }

@@ -9,7 +9,7 @@ use rand::seq::SliceRandom as _;
 use super::samples::{TASKS, TaskKind};
 use super::steady;
 use super::targets::ProfileTarget;
-use super::{NetworkProfile, ProfileSettings, ProfileSubject, service, streams, whole};
+use super::{NetworkProfile, ProfileSettings, ProfileSubject, service, starts, streams, whole};
 use crate::base::error::Result;
 use crate::base::units::Nanos;
 use crate::core::workload::random::{self, RandomSequence};
@@ -163,13 +163,14 @@ pub fn measure(subject: &mut ProfileSubject<'_>, profile: &mut NetworkProfile) -
     Ok(())
 }
 
-/// The shortest time of a piece.
-const PIECE: Nanos = Nanos(1_000_000_000);
-
-/// Measures a network further for a while, with a piece of another repeat.
-pub fn measure_piece(subject: &mut ProfileSubject<'_>, profile: &mut NetworkProfile) -> Result<()> {
+/// Measures a network further for at least this time, with a piece of another repeat.
+pub fn measure_piece(
+    subject: &mut ProfileSubject<'_>,
+    time: Nanos,
+    profile: &mut NetworkProfile,
+) -> Result<()> {
     let parts = parts(subject.wanted, subject.settings);
-    let end = subject.now.time.get() + PIECE;
+    let end = subject.now.time.get() + time;
     while subject.now.time.get() < end {
         let (blocks, repeat) = &mut profile.left;
         if blocks.is_empty() {
@@ -186,7 +187,7 @@ pub fn measure_piece(subject: &mut ProfileSubject<'_>, profile: &mut NetworkProf
     Ok(())
 }
 
-/// Measures the sizes of a block.
+/// Measures the sizes of a block, then watches starts.
 fn visit(
     subject: &mut ProfileSubject<'_>,
     parts: &[ProfilePart],
@@ -194,7 +195,10 @@ fn visit(
     profile: &mut NetworkProfile,
 ) -> Result<()> {
     subject.now.block.set(subject.now.block.get() + 1);
-    (parts[block.part].measure)(subject, &block.sizes, profile)
+    let begin = subject.now.time.get();
+    (parts[block.part].measure)(subject, &block.sizes, profile)?;
+    let took = subject.now.time.get().saturating_since(begin);
+    starts::watch(subject, took, profile)
 }
 
 impl ProfilePart {

@@ -13,6 +13,8 @@
 //! - **task**: from the finish of a task to the start of the next in the queue.
 //! - **launch**: from the finish of a task with an empty queue to the start of the task decided upon then.
 //!
+//! Beside the table is the record of noise: the times of all tasks, and how late tasks start on idle workers ([`starts`]).
+//!
 //! A GPU's task times are those that the host sees, and it does not look while it submits. So trains are longer there,
 //! tasks that ended during the submission do not count, and the launch includes an idle GPU's delay.
 //!
@@ -25,6 +27,7 @@ mod blocks;
 mod report;
 mod samples;
 mod service;
+mod starts;
 mod steady;
 mod streams;
 mod targets;
@@ -42,6 +45,7 @@ use self::samples::{
     CellTimes, ProfileClock, SamplesByBatch, Slowness, TaskKind, TimeSamples, TimedTask,
     mean_over_median,
 };
+use self::starts::Starts;
 pub use self::targets::{ProfileTarget, batches_of, cells_of, measured_model};
 use self::whole::TaskTime;
 use crate::base::error::{Error, Result};
@@ -162,6 +166,8 @@ struct NetworkProfile {
     whole: Vec<TaskTime>,
     slowness: Slowness,
     mean_over_median: f64,
+    /// The starts of tasks on idle workers, for the noise.
+    starts: Starts,
     /// The blocks that further pieces will measure, and the number of the repeat to which they belong.
     left: (Vec<SizeBlock>, u32),
     /// The sizes that were visited again.

@@ -1,7 +1,6 @@
 //! The cost table of a profile: its rows, and the notes above them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -14,7 +13,7 @@ use super::{
 use crate::base::clock;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::units::Nanos;
-use crate::core::cost::noise::{MeasuredTask, NoiseRecord};
+use crate::core::cost::noise::{MeasuredStart, MeasuredTask, NoiseRecord};
 use crate::core::record::execution::Decisions;
 use crate::core::workload::row_names::{DEMAND, GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 use crate::devices::network::Network;
@@ -26,7 +25,7 @@ use crate::lab::run::executor::{Loaded, WorkerSettings};
 pub struct ProfileReport {
     /// The cost table.
     pub csv: String,
-    /// The content of `noise.csv`: how the times of tasks wandered, for the simulator.
+    /// The content of `noise.csv`: how the times of tasks wandered and how late they started, for the simulator.
     pub noise: String,
     /// The notes above the table: the command, the machine, and how it was measured.
     pub notes: Vec<String>,
@@ -99,8 +98,8 @@ impl Session {
         Ok(())
     }
 
-    /// Visits further blocks of the first network for a while.
-    pub fn measure_piece(&mut self, stop: &AtomicBool) -> Result<()> {
+    /// Visits further blocks of the first network for at least this time.
+    pub fn measure_piece(&mut self, time: Nanos, stop: &AtomicBool) -> Result<()> {
         let Session {
             wanted,
             settings,
@@ -125,6 +124,7 @@ impl Session {
                 engine,
                 now,
             },
+            time,
             &mut profiles[0],
         )?;
         *ended = clock::now();
@@ -149,6 +149,7 @@ impl Session {
         let columns = &["cell", "batch", "ns", "stddev_ns", "input"][..if sized { 5 } else { 4 }];
         let mut table = vec![columns.iter().map(ToString::to_string).collect()];
         let mut factors = Vec::new();
+        let mut starts = Vec::new();
         for (place, profile) in profiles.iter_mut().enumerate() {
             profile.level();
             notes.push(wanted[place].describe(engines[place].precision()));
@@ -160,6 +161,7 @@ impl Session {
             notes.extend(profile_notes(profile));
             table.extend(rows(profile, place == 0, sized));
             factors.extend(profile.noise());
+            starts.extend(profile.starts.lateness());
         }
         if *interrupted {
             notes.push("interrupted: rows are missing, and others are of fewer repeats".into());
@@ -170,12 +172,13 @@ impl Session {
                 wanted[0].model.name()
             ));
         }
-        let mut noise = String::from("time_ns,size,factor,ns\n");
-        for (size, MeasuredTask { at, took, factor }) in &factors {
-            writeln!(noise, "{},{size},{factor:.6},{}", at.0, took.0).expect("a string takes all");
-        }
+        let noise = noise_rows(&factors, &starts);
         let factors = factors.into_iter().map(|(_, measured)| measured).collect();
-        notes.extend(NoiseRecord::new(factors).map(|record| record.describe()));
+        let starts = starts.into_iter().map(|(_, measured)| measured).collect();
+        if let Some(record) = NoiseRecord::new(factors, starts) {
+            notes.push(record.describe());
+            notes.extend(record.describe_starts());
+        }
         let comments: String = notes.iter().map(|note| format!("# {note}\n")).collect();
         let lines: String = table.iter().map(|line| line.join(",") + "\n").collect();
         ProfileReport {
@@ -186,6 +189,21 @@ impl Session {
             interrupted: *interrupted,
         }
     }
+}
+
+/// The text of a record of noise, ordered by time.
+fn noise_rows(tasks: &[(u32, MeasuredTask)], starts: &[(u32, MeasuredStart)]) -> String {
+    let mut rows = Vec::with_capacity(tasks.len() + starts.len());
+    for (size, MeasuredTask { at, took, factor }) in tasks {
+        rows.push((*at, format!("{},{size},{factor:.6},{},\n", at.0, took.0)));
+    }
+    for (size, MeasuredStart { due, since, late }) in starts {
+        rows.push((*due, format!("{},{size},,{},{late}\n", due.0, since.0)));
+    }
+    rows.sort_by_key(|(at, _)| *at);
+    let mut text = String::from("time_ns,size,factor,ns,late_ns\n");
+    text.extend(rows.into_iter().map(|(_, row)| row));
+    text
 }
 
 /// Loads a network onto the device.

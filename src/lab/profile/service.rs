@@ -34,6 +34,17 @@ pub struct ServiceRun {
     block: u32,
 }
 
+/// A start on an idle worker.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchedStart {
+    /// When the task before had ended.
+    pub due: Nanos,
+    /// The time since the start before this one was due.
+    pub since: Nanos,
+    /// The time from then to the task's start, or on a GPU to its end, because the host does not see it start.
+    pub took: Nanos,
+}
+
 /// Serves requests, `clients` at a time.
 pub fn serve(
     subject: &mut ProfileSubject<'_>,
@@ -112,6 +123,33 @@ impl ServiceRun {
         }
     }
 
+    /// The tasks of the first worker that were submitted to it while it was idle, and their starts. `seen` means that the
+    /// host sees only the ends of tasks.
+    pub fn starts(&self, seen: bool) -> Vec<(&TaskRow, WatchedStart)> {
+        let mut found = Vec::new();
+        let mut last = None;
+        for (before, task) in self.submission_order() {
+            let Some(before) = before.filter(|before| before.finish <= task.submit) else {
+                continue;
+            };
+            if task.worker != WorkerId(0) {
+                continue;
+            }
+            let due = before.finish;
+            let known = if seen { task.finish } else { task.start };
+            // The first one also warms up.
+            if let Some(last) = last.replace(due) {
+                let start = WatchedStart {
+                    due: self.started + due,
+                    since: due.saturating_since(last),
+                    took: known.saturating_since(due),
+                };
+                found.push((task, start));
+            }
+        }
+        found
+    }
+
     /// The tasks in the order of submission, each with the task before it on its worker.
     pub fn submission_order(&self) -> impl Iterator<Item = (Option<&TaskRow>, &TaskRow)> {
         let mut last: BTreeMap<WorkerId, &TaskRow> = BTreeMap::new();
@@ -135,17 +173,15 @@ pub fn launch_batches(settings: &ProfileSettings) -> Vec<u32> {
 /// The number of members of all tasks of a size, so that small sizes have more samples.
 const DECIDED_MEMBERS: usize = 1024;
 
-/// Measures decisions of one task each. All requests arrive at the start. A GPU's launch is the time from finish to
-/// finish without the step.
-pub fn measure_launch(
+/// Serves requests in about this many tasks for each worker, decided one by one. All requests arrive at the start.
+pub fn serve_tasks(
     subject: &mut ProfileSubject<'_>,
     batch: u32,
-    profile: &mut NetworkProfile,
-) -> Result<()> {
+    tasks: usize,
+) -> Result<ServiceRun> {
     let wanted = subject.wanted;
     let workers = subject.settings.workers;
     let members = batch as usize * workers;
-    let tasks = (DECIDED_MEMBERS / batch as usize).clamp(12, 120);
     let shapes = match &wanted.model {
         Model::Dnn(_) => vec![shape_with_input(wanted.input_sizes()[0]); tasks * members],
         Model::Seq2Seq => {
@@ -165,20 +201,31 @@ pub fn measure_launch(
         }
         _ => vec![Shape::Chain(tasks as u32); members],
     };
-    let steps: Vec<Option<Curve>> = wanted
-        .model
-        .cell_types()
-        .iter()
-        .map(|cell| curve(&costs(profile.times.get(TaskKind::Task, &cell.name, 0)?)))
-        .collect();
     let policy = Cellular {
         max_tasks: 1,
         max_batch: PerCell::All(batch),
         ..Cellular::default()
     };
     let clients = shapes.len();
+    serve(subject, shapes, clients, &policy, batch)
+}
+
+/// Measures decisions of one task each. A GPU's launch is the time from finish to finish without the step.
+pub fn measure_launch(
+    subject: &mut ProfileSubject<'_>,
+    batch: u32,
+    profile: &mut NetworkProfile,
+) -> Result<()> {
+    let tasks = (DECIDED_MEMBERS / batch as usize).clamp(12, 120);
+    let steps: Vec<Option<Curve>> = subject
+        .wanted
+        .model
+        .cell_types()
+        .iter()
+        .map(|cell| curve(&costs(profile.times.get(TaskKind::Task, &cell.name, 0)?)))
+        .collect();
     let seen = subject.host_observed_times();
-    let served = serve(subject, shapes, clients, &policy, batch)?;
+    let served = serve_tasks(subject, batch, tasks)?;
     let times = profile.launches.entry(batch).or_default();
     for (before, task) in served
         .submission_order()

@@ -28,6 +28,11 @@ trait Slow: std::fmt::Debug + Sync + Send {
     fn shares_streams(&self) -> bool {
         false
     }
+
+    /// How late a task starts on an idle worker that is submitted at this instant.
+    fn lateness(&self, _: Nanos) -> Nanos {
+        Nanos::ZERO
+    }
 }
 
 /// The true time of a task in nanoseconds, which rises in stairs of six rows.
@@ -111,9 +116,13 @@ struct Truth {
 }
 
 impl Timing for Truth {
-    fn start(&mut self, _: &Task<'_>, submit: Nanos, _: bool) -> Start {
+    fn start(&mut self, _: &Task<'_>, submit: Nanos, idle: bool) -> Start {
+        let mut earliest = submit;
+        if idle {
+            earliest += self.device.0.lateness(Nanos(self.started) + submit);
+        }
         Start {
-            earliest: submit,
+            earliest,
             gap: Nanos(1_000),
         }
     }
@@ -270,6 +279,53 @@ fn steps_on_four_streams_give_the_demands_of_a_shared_device() {
     );
     let alone = self::made(Box::new(Drift(100.0)), 1).1;
     assert!(!alone.csv.contains("demand"), "on threads of their own");
+}
+
+/// A device whose host starts tasks 2 ms late in a tenth of the time, for 50 ms each.
+#[derive(Debug)]
+struct LateHost;
+
+impl Slow for LateHost {
+    fn at(&self, _: f64) -> f64 {
+        1.0
+    }
+
+    fn lateness(&self, at: Nanos) -> Nanos {
+        let phase = at.0 / 50_000_000;
+        let is_late = random::split_mix(phase).is_multiple_of(10);
+        Nanos(if is_late { 2_000_000 } else { 0 })
+    }
+}
+
+#[test]
+fn a_record_has_the_starts_that_were_late() {
+    let (_, made) = made(Box::new(LateHost), 3);
+    let mut late = Vec::new();
+    let mut spread = std::collections::BTreeSet::new();
+    for row in made.noise.lines().skip(1) {
+        let cells: Vec<&str> = row.split(',').collect();
+        if let [at, _, "", _, ns] = cells[..] {
+            late.push(ns.parse::<i64>().unwrap());
+            spread.insert(at.parse::<u64>().unwrap() / 1_000_000_000);
+        }
+    }
+    assert!(
+        late.iter().all(|ns| [0, 1_999_000].contains(ns)),
+        "{late:?}"
+    );
+    let share = late.iter().filter(|ns| **ns > 0).count() as f64 / late.len() as f64;
+    assert!((0.05..0.15).contains(&share), "{share} of {}", late.len());
+    assert!(
+        late.len() > 500 && spread.len() > 5,
+        "{} starts in {spread:?}",
+        late.len()
+    );
+    let said = made
+        .notes
+        .iter()
+        .find(|note| note.starts_with("starts: "))
+        .unwrap();
+    assert!(said.ends_with("the latest 1999.0 us"), "{said}");
 }
 
 #[test]

@@ -250,6 +250,8 @@ pub fn measure_listed(
             &policy,
             0,
         )?;
+        let seen = subject.host_observed_times();
+        profile.starts.add(&served, input, seen);
         add_operators(wanted, settings, input, batch, &served, profile);
     }
     Ok(())

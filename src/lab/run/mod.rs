@@ -16,6 +16,7 @@ pub mod shard;
 pub mod standard;
 mod sweep;
 pub mod target;
+pub mod time_budget;
 mod tolerance;
 pub mod verify;
 

@@ -23,16 +23,20 @@ use crate::devices::cuda::gpu::libraries::{self, Libraries, Library};
 use crate::devices::network::Network;
 
 /// The scenarios that `validate` runs by default.
-pub(super) const VALIDATION_SET: [&str; 3] = [
+pub(super) const VALIDATION_SET: [&str; 5] = [
     "scenarios/validate/chains.toml",
     "scenarios/validate/seq2seq.toml",
     "scenarios/validate/trees.toml",
+    "scenarios/validate/three-ways.toml",
+    "scenarios/validate/bert.toml",
 ];
 
-const CUDA_VALIDATION_SET: [&str; 3] = [
+const CUDA_VALIDATION_SET: [&str; 5] = [
     "scenarios/validate/gpu/chains.toml",
     "scenarios/validate/gpu/seq2seq.toml",
     "scenarios/validate/gpu/trees.toml",
+    "scenarios/validate/gpu/three-ways.toml",
+    "scenarios/validate/gpu/bert.toml",
 ];
 
 /// Without AVX-512, the CPU's product kernel takes six rows at a time, so times climb in stairs. Both sides of each

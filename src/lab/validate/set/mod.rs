@@ -2,6 +2,7 @@
 //! then simulates them with that profile, its costs and its noise.
 
 pub mod report;
+pub mod time_plan;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -26,6 +27,7 @@ use crate::lab::results::columns::Metric;
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::inputs::RunInputs;
 use crate::lab::run::target::Target;
+use crate::lab::run::time_budget::TimeBudget;
 use crate::lab::run::{self, Run, RunOptions, RunReport, prepare};
 use crate::lab::scenario::{ArrivalSpec, Input, Load, LoadPoint, PolicyEntry, Scenario};
 
@@ -87,11 +89,20 @@ pub const FIGURES: [Metric; 3] = [Metric::Mean, Metric::P99, Metric::Throughput]
 /// The permitted difference of simulated means and 99th percentiles in percent, up to [`BOUND_UP_TO`].
 pub const BOUNDS: [(Metric, f64); 2] = [(Metric::Mean, 3.0), (Metric::P99, 5.0)];
 
+/// The difference from the simulated median, in percent, up to which the figure of a real run counts as predicted.
+pub const NEAR: f64 = 5.0;
+
+/// The share of the figures of real runs that should be predicted, in percent.
+pub const GOAL: f64 = 90.0;
+
 /// The load in percent of the capacity up to which the bounds hold. Above it, a queue grows.
 pub const BOUND_UP_TO: u32 = 90;
 
 /// The number of simulations with noise, which is enough for an interval of 95 %.
 const SIMULATIONS: u32 = 200;
+
+/// The number of simulations that run in any case if time is short.
+const FEWEST_SIMULATIONS: u32 = 40;
 
 /// The smallest number of requests, which is enough for a 99th percentile.
 const LEAST_REQUESTS: f64 = 2000.0;
@@ -250,12 +261,14 @@ pub fn real(
         .map_or(report, Err)
 }
 
-/// Simulates the real runs, and compares them.
+/// Simulates the real runs, and compares them. Each point is simulated for about this number of seconds, at least
+/// [`FEWEST_SIMULATIONS`] and at most [`SIMULATIONS`] times.
 pub fn simulate(
     part: &PolicyLoads,
     real: &RunReport,
     known: &DeviceFiles,
     plan: &ValidationPlan,
+    seconds: f64,
     registry: &Registry,
     stop: &AtomicBool,
 ) -> Result<(Comparison, Vec<ValidationRow>)> {
@@ -274,7 +287,7 @@ pub fn simulate(
             .iter()
             .find(|row| row.point == point)
             .expect("each load has been run");
-        let simulated = simulate_with_noise(&inputs, &device, *rate, stop)?;
+        let simulated = simulate_with_noise(&inputs, &device, *rate, seconds, stop)?;
         let figure = |metric: Metric| {
             let bound = BOUNDS
                 .iter()
@@ -316,8 +329,10 @@ fn simulate_with_noise(
     inputs: &RunInputs<'_>,
     device: &Target,
     rate: Rate,
+    seconds: f64,
     stop: &AtomicBool,
 ) -> Result<Vec<Summary>> {
+    let budget = TimeBudget::new(seconds);
     let run = Run {
         policy: 0,
         load: LoadPoint::Rate(rate),
@@ -335,7 +350,16 @@ fn simulate_with_noise(
     } else {
         1
     };
-    (0..count).into_par_iter().map(one).collect()
+    let mut runs: Vec<Summary> = Vec::new();
+    for first in (0..count).step_by(FEWEST_SIMULATIONS as usize) {
+        if first > 0 && budget.remaining_seconds() == 0.0 {
+            break;
+        }
+        let last = count.min(first + FEWEST_SIMULATIONS);
+        let more: Result<Vec<Summary>> = (first..last).into_par_iter().map(one).collect();
+        runs.extend(more?);
+    }
+    Ok(runs)
 }
 
 /// Replays each point. There is a ledger only if the replay equals the logs.
@@ -404,6 +428,20 @@ impl ValidationFigure {
         self.real
             .iter()
             .filter(|value| interval.contains(*value))
+            .count()
+    }
+
+    /// The number of real runs that are in the interval, or differ from the simulated median by at most [`NEAR`] percent.
+    pub fn count_predicted(&self) -> usize {
+        let Some([_, simulated]) = self.medians() else {
+            return 0;
+        };
+        let near = NEAR / 100.0 * simulated;
+        let [low, high] = self.interval().unwrap_or([simulated; 2]);
+        let accepted = low.min(simulated - near)..=high.max(simulated + near);
+        self.real
+            .iter()
+            .filter(|value| accepted.contains(*value))
             .count()
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use statrs::statistics::{Data, Median as _, OrderStatistics as _};
 
-use super::{BOUND_UP_TO, BOUNDS, ValidationFigure, ValidationRow};
+use super::{BOUND_UP_TO, BOUNDS, GOAL, NEAR, ValidationFigure, ValidationRow};
 use crate::base::error::Result;
 use crate::lab::results::columns::{Column, MetricUnit, name_of, to_object};
 use crate::lab::results::table::{align, significant};
@@ -17,7 +17,7 @@ use crate::lab::validate::ledger::{Ledger, Term};
 /// columns for each figure.
 type RowFigure<'l> = (&'l ValidationRow, &'l ValidationFigure);
 
-fn columns<'l>() -> [Column<'static, RowFigure<'l>>; 16] {
+fn columns<'l>() -> [Column<'static, RowFigure<'l>>; 17] {
     let number = |name: &'static str, of: fn(&ValidationFigure) -> Option<f64>| {
         Column::number(
             name,
@@ -49,6 +49,9 @@ fn columns<'l>() -> [Column<'static, RowFigure<'l>>; 16] {
         Column::count("real_runs_inside", |(_, figure): &RowFigure<'l>| {
             figure.inside()
         }),
+        Column::count("real_runs_predicted", |(_, figure): &RowFigure<'l>| {
+            figure.count_predicted()
+        }),
         Column::text("verdict", |(_, figure): &RowFigure<'l>| figure.verdict()),
         Column::truth("same_decisions", |(line, _): &RowFigure<'l>| {
             Some(line.same_decisions())
@@ -58,7 +61,7 @@ fn columns<'l>() -> [Column<'static, RowFigure<'l>>; 16] {
 }
 
 /// The part of [`columns`] that the JSON of a figure has.
-const OF_FIGURE: Range<usize> = 5..14;
+const OF_FIGURE: Range<usize> = 5..15;
 
 /// A figure's columns in the table: the heading, its second line (by default the figure's name), and the cell.
 type Cell = (
@@ -92,7 +95,8 @@ const CELLS: [Cell; 6] = [
     ("verdict", Some(""), |figure| Some(figure.verdict())),
 ];
 
-/// The table of mean latency and 99th percentile for each policy and load, then coverage and width of the intervals.
+/// The table of mean latency and 99th percentile for each policy and load, then coverage and width of the intervals,
+/// and the share of real figures that were predicted.
 pub fn table(lines: &[ValidationRow]) -> String {
     let pair = |above: &str, below: &str| [above.to_string(), below.to_string()];
     let mut heading = vec![pair("", ""), pair("load", "%"), pair("rate", "req/s")];
@@ -123,13 +127,26 @@ pub fn table(lines: &[ValidationRow]) -> String {
         .collect();
     format!(
         "{}\nMedians. ± is where one more real run would lie with 95 % confidence. Up to {BOUND_UP_TO} % of capacity, \
-         medians should agree ({}) where real runs do.\n{} of {} such figures agree, of {} in all.\n{}",
+         medians should agree ({}) where real runs do.\n{} of {} such figures agree, of {} in all.\n{}{}",
         align(&rows),
         bounds.join(", "),
         agree.iter().filter(|agree| **agree).count(),
         agree.len(),
         bounded.len(),
-        coverage(&bounded)
+        coverage(&bounded),
+        conclusion(&bounded)
+    )
+}
+
+/// The share of real figures that are in their intervals or near the simulated median.
+fn conclusion(figures: &[&ValidationFigure]) -> String {
+    let runs: usize = figures.iter().map(|figure| figure.real.len()).sum();
+    let predicted: usize = figures.iter().map(|figure| figure.count_predicted()).sum();
+    let share = 100.0 * predicted as f64 / runs.max(1) as f64;
+    let verdict = if share >= GOAL { "reached" } else { "missed" };
+    format!(
+        "predicted: {predicted} of {runs} figures of real runs ({share:.0} %) are within {NEAR} % of the simulated median or in \
+         the interval; the goal of {GOAL} % is {verdict}\n"
     )
 }
 
