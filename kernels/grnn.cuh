@@ -44,8 +44,9 @@ constexpr u32 STRIDE = (HIDDEN + WARP - 1) / WARP * WARP;
 constexpr u32 TILE = TILE_HEIGHT * STRIDE;
 // The tiles of states in a block. Blocks of a cluster write into one while others read the other.
 constexpr u32 TILES = EXCHANGE == IN_CLUSTER ? 2 : 1;
-// Whether the inputs of a step are fetched while the step before is computed. In memory they are fetched while blocks wait.
-constexpr bool EARLY = EXCHANGE != IN_MEMORY;
+// Whether the inputs of a step are fetched while the step before is computed. In memory they are fetched while blocks wait; and in
+// the largest blocks of a cluster all registers are for weights.
+constexpr bool EARLY = EXCHANGE == IN_BLOCK || (EXCHANGE == IN_CLUSTER && THREADS < 1024);
 // The numbers of a state that are read at a time.
 constexpr u32 WIDE = HIDDEN % 4 == 0 ? 4 : HIDDEN % 2 == 0 ? 2 : 1;
 

@@ -113,8 +113,15 @@ PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths,
     if (step + 1 == steps) break;
     if (own.exists) others.give(2 * step + 2, own, waiting[GATES]);
     others.signal();
-    if constexpr (!EARLY) next = fetch(step + 1);
-    prepare(next);
+    if constexpr (EARLY) {
+      prepare(next);
+    } else if (own.exists) {
+      // One after the other, which takes fewer registers.
+#pragma unroll
+      for (u32 gate = 0; gate < GATES; gate++) {
+        waiting[gate] = inputs[own.of_input<GATES>(of_step(step + 1, batch), gate)];
+      }
+    }
     others.wait(2 * step + 2);
   }
   others.leave(2 * steps - 1);
