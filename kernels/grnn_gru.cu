@@ -72,6 +72,14 @@ PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths,
     }
     return fetched;
   };
+  // One after the other, which takes fewer registers.
+  const auto load_inputs = [&](u32 step) {
+    if (!own.exists) return;
+#pragma unroll
+    for (u32 gate = 0; gate < GATES; gate++) {
+      waiting[gate] = inputs[own.of_input<GATES>(of_step(step, batch), gate)];
+    }
+  };
   const auto prepare = [&](const Pack<float, 4> &fetched) {
     if (!own.exists) return;
 #pragma unroll
@@ -82,7 +90,7 @@ PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths,
     ends[threadIdx.x] = lengths[own.sequence];
     waiting[GATES] = hidden[own.at];
   }
-  prepare(fetch(0));
+  load_inputs(0);
   others.begin(hidden + rows.begin(), rows);
 
   for (u32 step = 0;; step++) {
@@ -115,12 +123,8 @@ PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths,
     others.signal();
     if constexpr (EARLY) {
       prepare(next);
-    } else if (own.exists) {
-      // One after the other, which takes fewer registers.
-#pragma unroll
-      for (u32 gate = 0; gate < GATES; gate++) {
-        waiting[gate] = inputs[own.of_input<GATES>(of_step(step + 1, batch), gate)];
-      }
+    } else {
+      load_inputs(step + 1);
     }
     others.wait(2 * step + 2);
   }
