@@ -28,7 +28,7 @@ impl Nanos {
         Nanos(whole.saturating_add((nanos - whole as f64 >= 0.5).into()))
     }
 
-    /// The nearest number of nanoseconds, rounded as by [`Nanos::rounded`].
+    /// The nearest number of nanoseconds, rounded as by [`Nanos::round`].
     #[inline]
     pub fn from_secs_f64(seconds: f64) -> Self {
         Nanos::round(seconds * 1e9)

@@ -325,9 +325,9 @@ mod tests {
             task_time(&costs.unwrap(), &task, None).0
         };
         let by_rows = Overhead::default();
-        let gathers = "lstm,1,100\ngather,1,30\n";
+        let gathers = "lstm,1,100\nlstm,8,100\ngather,1,30\ngather,8,30\n";
         assert_eq!(time(gathers, by_rows, Some(2)), 130);
-        let changes = "lstm,1,100\ngather,1,30\nchange,1,5\nchange,3,7\n";
+        let changes = &format!("{gathers}change,1,5\nchange,3,7\n");
         assert_eq!(time(changes, by_rows, Some(2)), 106);
         assert_eq!(time(changes, by_rows, Some(0)), 100);
         assert_eq!(time(changes, by_rows, None), 130);
