@@ -19,6 +19,9 @@ pub enum Error {
     /// Points of a run are missing that other shards have to compute. Exit code 3.
     #[error("{0}")]
     Incomplete(String),
+    /// A measurement is not good enough for what it is for (`--strict`). Exit code 4.
+    #[error("{0}")]
+    Unusable(String),
     /// The user stopped the run. Exit code 1.
     #[error("interrupted")]
     Interrupted,
@@ -56,8 +59,10 @@ impl Error {
 
     /// The error with another message, made of the present one.
     fn rewrite(mut self, words: impl FnOnce(&str) -> String) -> Error {
-        if let Error::Input(message) | Error::Failed(message) | Error::Incomplete(message) =
-            &mut self
+        if let Error::Input(message)
+        | Error::Failed(message)
+        | Error::Incomplete(message)
+        | Error::Unusable(message) = &mut self
         {
             *message = words(message);
         }
@@ -70,6 +75,7 @@ impl Error {
             Error::Input(_) => 2,
             Error::Failed(_) | Error::Interrupted => 1,
             Error::Incomplete(_) => 3,
+            Error::Unusable(_) => 4,
         }
     }
 }

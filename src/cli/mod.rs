@@ -1,8 +1,8 @@
 //! The command line: a file for each command.
 //!
 //! Results go to standard output and to files, messages to standard error. Exit codes: 0 success, 1 failure, 2 a
-//! mistake of the user, 3 points that other shards have to compute. A program with policies of its own calls [`main`]
-//! with its registry and has all commands.
+//! mistake of the user, 3 points that other shards have to compute, 4 a measurement that is not good enough. A program
+//! with policies of its own calls [`main`] with its registry and has all commands.
 
 mod answers;
 pub mod compare;
@@ -57,7 +57,7 @@ const VERSION: &str = concat!(
 );
 
 const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 a mistake in the call or its files, or a folder that another \
-    run writes to; 3 points are missing (--merge-only)";
+    run writes to; 3 points are missing (--merge-only); 4 a measurement is not good enough (--strict)";
 
 /// The laboratory for batching policies in DNN inference serving.
 #[derive(Parser, Debug)]

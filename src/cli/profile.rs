@@ -1,5 +1,6 @@
 //! `batchlab profile`.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -18,7 +19,10 @@ use crate::core::policy::registry::Registry;
 use crate::core::workload::model::Model;
 use crate::devices::cuda::gpu::floors::{self, Floors};
 use crate::devices::network::Spec;
-use crate::lab::profile::{self, ProfileSettings, ProfileTarget, Session};
+use crate::lab::profile::stairs::LARGEST_MISS;
+use crate::lab::profile::{
+    self, ProfileProgress, ProfileReport, ProfileSettings, ProfileTarget, Session,
+};
 use crate::lab::run::executor::{Executor, Executors};
 use crate::lab::run::standard::CudaExecutor;
 use crate::lab::scenario::{Scenario, parse_name as known};
@@ -92,9 +96,19 @@ pub struct Args {
     #[arg(long, value_name = "DEVICE", conflicts_with = "floors")]
     pub grnn: Option<String>,
 
-    /// Batch sizes [default: about fifty from 1 to 512, by the device; 1, 2, 4, 8 and 16 for a network from a file]
+    /// Batch sizes [default: those between which times are nearly straight lines, up to 512 or the largest batch of the
+    /// scenario's policies; its batch_sizes if all policies have them; powers of two for a network from a file]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub batches: Vec<u32>,
+
+    /// Exit with code 4 if lines between the rows are off by more than 5 % at sizes that are no rows
+    #[arg(long, conflicts_with = "floors")]
+    pub strict: bool,
+
+    /// Print the ends of the stairs instead of the table, as a policy's batch_sizes: a batch that is padded to the next
+    /// of them takes at most a tenth longer
+    #[arg(long, conflicts_with = "floors")]
+    pub suggest_sizes: bool,
 
     /// Measurements of each batch size
     #[arg(long, default_value_t = REPEATS, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -174,16 +188,16 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         (None, None) => None,
     };
     check_inputs(&args.inputs, &wanted)?;
-    let given = match &args.batches[..] {
-        [] => profile::batches_of(executor, wanted.iter().map(|one| &one.model)),
-        given => given,
+    let given = BTreeSet::from_iter(args.batches.iter().copied());
+    let batches = if given.is_empty() {
+        None
+    } else {
+        Some(given.into_iter().collect())
     };
-    let batches = BTreeSet::from_iter(given.iter().copied())
-        .into_iter()
-        .collect();
     let settings = ProfileSettings {
         batches,
         repeats: args.repeats,
+        seconds: f64::INFINITY,
         workers,
         executor,
         precision,
@@ -192,30 +206,61 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
             .map_or(StepKernels::Auto, |scenario| scenario.device.step_kernels),
         persistent,
     };
-    measure(wanted, settings, args.out.as_deref(), args.quiet).map(drop)
+    let output = if args.suggest_sizes && args.out.is_none() {
+        ProfileOutput::Nowhere
+    } else {
+        args.out
+            .as_deref()
+            .map_or(ProfileOutput::Printed, ProfileOutput::File)
+    };
+    let made = measure(wanted, settings, output, args.quiet)?.1;
+    if args.suggest_sizes {
+        let sizes: Vec<String> = made.stair_ends.iter().map(ToString::to_string).collect();
+        put(None, &format!("batch_sizes = [{}]\n", sizes.join(", ")))?;
+    }
+    match made.largest_miss {
+        Some(miss) if args.strict && miss > LARGEST_MISS => Err(Error::Unusable(format!(
+            "--strict: lines between the rows are off by up to {:.1} %, more than {:.0} %; measure more sizes, or leave \
+             --batches out",
+            100.0 * miss,
+            100.0 * LARGEST_MISS
+        ))),
+        _ => Ok(()),
+    }
 }
 
-/// Measures all cells of the model of a validation, at the device's batch sizes, and writes the table. Pieces of the
+/// Where a table goes.
+#[derive(Clone, Copy, Debug)]
+pub enum ProfileOutput<'a> {
+    /// To a file, with the record of noise beside it.
+    File(&'a Path),
+    /// To standard output.
+    Printed,
+    Nowhere,
+}
+
+/// Measures all cells of the model of a validation in about this number of seconds, and writes the table. Pieces of the
 /// profile follow later.
 pub fn before_runs(
     scenario: &Scenario,
     executor: &'static dyn Executor,
     repeats: u32,
+    seconds: f64,
     out: &Path,
     quiet: bool,
 ) -> Result<Session> {
     let wanted = ProfileTarget::from_scenario(scenario, &[])?;
-    let batches = profile::batches_of(executor, std::iter::once(&wanted.model)).to_vec();
     let settings = ProfileSettings {
-        batches,
+        batches: None,
         repeats,
+        seconds,
         workers: scenario.device.workers,
         executor,
         precision: scenario.device.precision,
         step_kernels: scenario.device.step_kernels,
         persistent: persistent_of(scenario, executor)?,
     };
-    measure(vec![wanted], settings, Some(out), quiet)
+    measure(vec![wanted], settings, ProfileOutput::File(out), quiet).map(|(session, _)| session)
 }
 
 /// Checks `--inputs`: only feed-forward cells take tokens, and listed networks only up to a number.
@@ -297,26 +342,38 @@ fn require_gpu(key: &str, executor: &dyn Executor) -> Result<()> {
 fn measure(
     wanted: Vec<ProfileTarget>,
     settings: ProfileSettings,
-    output: Option<&Path>,
+    output: ProfileOutput<'_>,
     quiet: bool,
-) -> Result<Session> {
-    output.map_or(Ok(()), can_write)?;
-    if output.is_some_and(|path| path.file_name() == Some(NOISE.as_ref())) {
-        return Err(Error::input(format!(
-            "--out: {NOISE} is the name of the record beside the table; choose another"
-        )));
+) -> Result<(Session, ProfileReport)> {
+    if let ProfileOutput::File(path) = output {
+        can_write(path)?;
+        if path.file_name() == Some(NOISE.as_ref()) {
+            return Err(Error::input(format!(
+                "--out: {NOISE} is the name of the record beside the table; choose another"
+            )));
+        }
     }
     let stop = stop_on_ctrl_c()?;
     let repeats = settings.repeats;
-    let steps = wanted
-        .iter()
-        .map(|one| profile::steps(one, &settings))
-        .sum();
-    let bar = progress(quiet, steps, "batches", "profile");
-    let done = || {
-        bar.inc(1);
-        if !quiet && repeats > 1 && bar.position() == (steps / repeats as usize) as u64 {
-            let left = bar.elapsed().as_secs_f64() * f64::from(repeats - 1);
+    let bar = progress(quiet, 0, "batches", "profile");
+    let is_single = wanted.len() == 1;
+    let planned = Cell::new(bar.elapsed());
+    let done = |progress| {
+        let left = match progress {
+            ProfileProgress::Planned(steps) => {
+                bar.inc_length(steps as u64);
+                planned.set(bar.elapsed());
+                None
+            }
+            ProfileProgress::Measured => {
+                bar.inc(1);
+                let length = bar.length().unwrap_or(0);
+                let is_first = bar.position() == length / u64::from(repeats);
+                let took = (bar.elapsed() - planned.get()).as_secs_f64();
+                (is_first && is_single && repeats > 1).then(|| took * f64::from(repeats - 1))
+            }
+        };
+        if let Some(left) = left.filter(|_| !quiet) {
             bar.suspend(|| {
                 say(format_args!(
                     "one of {repeats} repeats is measured; about {left:.0} s are left"
@@ -327,23 +384,31 @@ fn measure(
     let mut session = Session::new(wanted, settings)?;
     session.measure(stop, &done)?;
     bar.finish_and_clear();
-    write(&mut session, output, quiet)?;
-    Ok(session)
+    let made = write(&mut session, output, quiet)?;
+    Ok((session, made))
 }
 
 /// Writes the table, and the noise next to it.
-pub fn write(session: &mut Session, output: Option<&Path>, quiet: bool) -> Result<()> {
+pub fn write(
+    session: &mut Session,
+    output: ProfileOutput<'_>,
+    quiet: bool,
+) -> Result<ProfileReport> {
     let command: Vec<String> = std::env::args().skip(1).collect();
     let made = session.report(&format!("batchlab {}", command.join(" ")));
-    put(output, &made.csv)?;
-    let mut said = made.notes;
-    if let Some(path) = output {
-        put(Some(&path.with_file_name(NOISE)), &made.noise)?;
-        said.insert(0, made.shown.trim_end().into());
-        said.push(format!(
-            "costs in {}, noise in {NOISE} beside them",
-            path.display()
-        ));
+    let mut said = made.notes.clone();
+    match output {
+        ProfileOutput::Nowhere => {}
+        ProfileOutput::Printed => put(None, &made.csv)?,
+        ProfileOutput::File(path) => {
+            put(Some(path), &made.csv)?;
+            put(Some(&path.with_file_name(NOISE)), &made.noise)?;
+            said.insert(0, made.shown.trim_end().into());
+            said.push(format!(
+                "costs in {}, noise in {NOISE} beside them",
+                path.display()
+            ));
+        }
     }
     said.iter().filter(|_| !quiet).for_each(say);
     if made.interrupted {
@@ -351,7 +416,7 @@ pub fn write(session: &mut Session, output: Option<&Path>, quiet: bool) -> Resul
             "interrupted: the table has only what was measured until then",
         ));
     }
-    Ok(())
+    Ok(made)
 }
 
 fn floors(args: &Args) -> Result<()> {

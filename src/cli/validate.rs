@@ -199,7 +199,12 @@ fn run_for_real(
             common.note(format!("{}: measuring the cells", scenario.name));
             let costs = folder.join("costs-before.csv");
             let repeats = PROFILE_REPEATS[usize::from(time.is_some())];
-            let profile = profile::before_runs(scenario, executor, repeats, &costs, common.quiet)?;
+            let seconds = time
+                .as_ref()
+                .map_or(f64::INFINITY, |(_, own)| own.profile());
+            let quiet = common.quiet;
+            let profile =
+                profile::before_runs(scenario, executor, repeats, seconds, &costs, quiet)?;
             (costs, Some(Mutex::new(profile)))
         }
     };
@@ -240,7 +245,7 @@ fn run_for_real(
         let mut profile = profile
             .into_inner()
             .expect("a profile that panics ends the program");
-        profile::write(&mut profile, Some(&costs), true)?;
+        profile::write(&mut profile, profile::ProfileOutput::File(&costs), true)?;
         known = DeviceFiles {
             noise: Some(costs.with_file_name(profile::NOISE)),
             costs,

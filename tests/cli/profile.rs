@@ -264,6 +264,130 @@ fn a_scenario_is_measured_and_runs_on_the_table() {
     }
 }
 
+/// The first fields of the rows of a name.
+fn batches_of(text: &str, name: &str) -> Vec<u32> {
+    let mut batches = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.split(',');
+        if fields.next() == Some(name)
+            && let Some(batch) = fields.next()
+        {
+            batches.push(batch.parse().unwrap());
+        }
+    }
+    batches
+}
+
+#[test]
+fn sizes_are_found_and_the_lines_between_them_checked() {
+    let desk = Desk::new();
+    let cell = ["profile", "--cell", "lstm:4", "--vocabulary", "9"];
+    let some = ["--repeats", "1", "-o", "t.csv"];
+    let ran = desk.run(&[&cell[..], &some].concat()).ok();
+    let text = desk.read("t.csv");
+    let batches = batches_of(&text, "lstm");
+    assert!(batches.is_sorted_by(|a, b| a < b), "{batches:?}");
+    assert_eq!((batches[0], batches.last()), (1, Some(&512)));
+    assert!(batches.contains(&64) && batches.len() <= 144, "{batches:?}");
+    let check = "lines between rows: off by at most ";
+    assert!(
+        text.contains(&format!("# {check}")) && ran.stderr.contains(check),
+        "{text}"
+    );
+    // A list stays as it is. Whether its lines are good enough is said, and decides on the exit code.
+    let list = ["--batches", "1,4,64", "--strict"];
+    let ran = desk.run(&[&cell[..], &some, &list].concat());
+    let text = desk.read("t.csv");
+    assert_eq!(batches_of(&text, "lstm"), [1, 4, 64]);
+    assert_eq!(batches_of(&text, "task"), [1, 4, 64]);
+    assert!(text.contains(check), "{text}");
+    let is_off = text.contains("# the lines are off by more than 5 %; add sizes around ");
+    assert_eq!(
+        ran.code,
+        Some(if is_off { 4 } else { 0 }),
+        "{text}\n{}",
+        ran.stderr
+    );
+    assert_eq!(
+        ran.stderr
+            .contains("batchlab: --strict: lines between the rows are off"),
+        is_off
+    );
+    let ran = desk
+        .run(
+            &[
+                &cell[..],
+                &[
+                    "--batches",
+                    "1,2",
+                    "--repeats",
+                    "1",
+                    "--suggest-sizes",
+                    "-q",
+                ],
+            ]
+            .concat(),
+        )
+        .ok();
+    assert_eq!(ran.stderr, "");
+    let sizes = ran
+        .stdout
+        .strip_prefix("batch_sizes = [")
+        .unwrap()
+        .trim_end();
+    assert!(["2]", "1, 2]"].contains(&sizes), "{}", ran.stdout);
+}
+
+#[test]
+fn a_scenario_says_which_sizes_its_policies_run() {
+    let desk = Desk::new();
+    desk.write("measured.csv", "cell,batch,ns\nnone,1,1\n");
+    let scenario = |model: &str, dataset: &str, policies: &str| {
+        format!(
+            "name = 's'\n[workload]\nmodel = '{model}'\nhidden = 4\nvocabulary = 9\ndataset = '{dataset}'\nrequests = 90\n\
+             [arrivals]\nprocess = 'offline'\n[device]\ncosts = 'measured.csv'\n{policies}"
+        )
+    };
+    let some = [
+        "profile",
+        "--scenario",
+        "s.toml",
+        "--repeats",
+        "1",
+        "-o",
+        "t.csv",
+        "-q",
+    ];
+    let cellular = "[[policy]]\nkind = 'cellular'\nmax_batch = 8\nbatch_sizes = [2, 8]\n";
+    for (model, dataset) in [("lstm", "constant:5"), ("tree-lstm", "complete-tree:8")] {
+        desk.write("s.toml", scenario(model, dataset, cellular));
+        desk.run(&some).ok();
+        let text = desk.read("t.csv");
+        let cell = if model == "lstm" { "lstm" } else { "leaf" };
+        assert_eq!(batches_of(&text, cell), [2, 8], "{text}");
+        assert!(
+            text.contains("# only the sizes of batch_sizes run, so nothing lies between the rows"),
+            "{text}"
+        );
+    }
+    // 90 trees of 8 leaves in batches of up to 80 have levels of up to 640 nodes.
+    let merged = "[[policy]]\nkind = 'merged'\nmax_batch = 80\n";
+    desk.write("s.toml", scenario("tree-lstm", "complete-tree:8", merged));
+    desk.run(&[&some[..], &["--batches", "1,16"]].concat()).ok();
+    let text = desk.read("t.csv");
+    assert!(
+        text.contains(
+            "# the policies form batches of up to 640, and the table ends at 16: beyond it"
+        ),
+        "{text}"
+    );
+    let merged = "[[policy]]\nkind = 'merged'\nmax_batch = 600\n";
+    desk.write("s.toml", scenario("lstm", "constant:5", merged));
+    desk.run(&some).ok();
+    let text = desk.read("t.csv");
+    assert_eq!(batches_of(&text, "lstm").last(), Some(&600), "{text}");
+}
+
 #[test]
 fn mistakes_are_named() {
     let desk = Desk::new();

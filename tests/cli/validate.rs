@@ -204,10 +204,10 @@ fn a_profile_goes_on_in_turn_with_the_real_runs() {
             .filter(|line| line.starts_with("lstm,"))
             .count()
     };
-    assert_eq!(
-        (rows("out/t/costs-before.csv"), rows("out/t/costs.csv")),
-        (53, 53)
-    );
+    // The search finds at least the powers of two up to 512. Pieces measure the same sizes again.
+    let before = rows("out/t/costs-before.csv");
+    assert!(before >= 10, "{before}");
+    assert_eq!(before, rows("out/t/costs.csv"));
     assert!(
         desk.rows("out/validation.csv")
             .iter()

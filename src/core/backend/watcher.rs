@@ -9,6 +9,8 @@ pub struct Watcher<'w> {
     pub members: bool,
     /// The function that sees each task at its submission.
     pub see: &'w mut dyn FnMut(TaskId, &Task<'_>, Option<&MemberList>),
+    /// The function that gets the time in which the backend took a task, if anyone asks for it.
+    pub queued: Option<&'w mut dyn FnMut(TaskId, Nanos)>,
 }
 
 pub struct WatchedBackend<'b, 'w> {
@@ -23,7 +25,12 @@ impl Backend for WatchedBackend<'_, '_> {
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
         (self.watcher.see)(id, task, members.as_ref());
+        let Some(queued) = &mut self.watcher.queued else {
+            return self.backend.submit(id, task, members);
+        };
+        let before = self.backend.now();
         self.backend.submit(id, task, members);
+        queued(id, self.backend.now().saturating_since(before));
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {

@@ -59,6 +59,7 @@ impl CheckedRun {
             watcher: Watcher {
                 members,
                 see: &mut see,
+                queued: None,
             },
         })?;
         assert_eq!(

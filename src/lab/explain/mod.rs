@@ -124,6 +124,7 @@ impl RepeatedRun {
         let watcher = Watcher {
             members: true,
             see: &mut see,
+            queued: None,
         };
         let (inputs, record) = if Recording::is_in(&point.folder) {
             repeat_recording(results, point, watcher)?

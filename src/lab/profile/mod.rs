@@ -10,8 +10,13 @@
 //! - **persistent**: a step in a persistent kernel (`CELL.persistent`), and the launch (`CELL.persistent.launch`).
 //! - **demand**: the share of the device that a step uses, from steps on several streams at once ([`streams`]).
 //! - Operators of **listed networks**, in tasks of whole requests.
+//! - **whole.shrink**, **whole.grow**, **whole.host**: what levels of whole requests cost on a GPU beside their steps, and
+//!   the host's time to queue them ([`levels`]).
 //! - **task**: from the finish of a task to the start of the next in the queue.
-//! - **launch**: from the finish of a task with an empty queue to the start of the task decided upon then.
+//! - **launch**: from the finish of a task with an empty queue to the start of the task decided upon then. On GPUs, also
+//!   with exchanged members (**launch.gather**) and several tasks of a decision (**launch.further**).
+//!
+//! The batch sizes are those between which times are nearly straight lines ([`stairs`]).
 //!
 //! Beside the table is the record of noise: the times of all tasks, and how late tasks start on idle workers ([`starts`]).
 //!
@@ -24,9 +29,12 @@
 //! [`samples::mean_over_median`].
 
 mod blocks;
+mod decisions;
+mod levels;
 mod report;
 mod samples;
 mod service;
+pub mod stairs;
 mod starts;
 mod steady;
 mod streams;
@@ -39,14 +47,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 use self::blocks::SizeBlock;
-pub use self::blocks::steps;
-pub use self::report::Session;
+use self::decisions::DecisionTime;
+use self::levels::LevelTask;
+pub use self::report::{ProfileReport, Session};
 use self::samples::{
     CellTimes, ProfileClock, SamplesByBatch, Slowness, TaskKind, TimeSamples, TimedTask,
     mean_over_median,
 };
+use self::stairs::{Miss, TableSizes};
 use self::starts::Starts;
-pub use self::targets::{ProfileTarget, batches_of, cells_of, measured_model};
+pub use self::targets::{ProfileTarget, cells_of, measured_model};
 use self::whole::TaskTime;
 use crate::base::error::{Error, Result};
 use crate::base::memory::require;
@@ -72,17 +82,26 @@ struct ProfileSubject<'a> {
     now: &'a ProfileClock,
 }
 
+/// What a profile reports of its progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProfileProgress {
+    /// The sizes of a network are known, and with them the number of steps to measure.
+    Planned(usize),
+    /// A step is measured.
+    Measured,
+}
+
 /// The steps of a measurement. Each is counted, and an interruption ends the measurement between two of them.
 #[derive(Clone, Copy)]
 struct ProfileSteps<'a> {
     stop: &'a AtomicBool,
-    progress: &'a dyn Fn(),
+    progress: &'a dyn Fn(ProfileProgress),
 }
 
 impl ProfileSteps<'_> {
     /// Counts a step. Fails if the user has interrupted the measurement.
     fn count(&self) -> Result<()> {
-        (self.progress)();
+        (self.progress)(ProfileProgress::Measured);
         if self.stop.load(Ordering::Relaxed) {
             Err(Error::Interrupted)
         } else {
@@ -102,7 +121,7 @@ impl ProfileSubject<'_> {
         self.start_with(requests, &preparation)
     }
 
-    /// The preparation for batches of up to `largest`.
+    /// The preparation for batches of up to `largest`. If the scenario lists its batch sizes, no others are prepared.
     fn preparation(&self, largest: u32) -> Result<Preparation> {
         // Each member has states and gates.
         let bytes = u128::from(largest)
@@ -118,6 +137,7 @@ impl ProfileSubject<'_> {
         let largest_batches = cells.map(|cell| (CellId(cell), largest)).collect();
         Ok(Preparation {
             largest_batches,
+            batch_sizes: self.wanted.supported.clone(),
             ..Preparation::default()
         })
     }
@@ -142,9 +162,12 @@ impl ProfileSubject<'_> {
 /// The settings of a profile: what is measured, and on which device.
 #[derive(Clone, Debug)]
 pub struct ProfileSettings {
-    /// The batch sizes, ascending.
-    pub batches: Vec<u32>,
+    /// The batch sizes, ascending, or `None` for those that the network and its times need.
+    pub batches: Option<Vec<u32>>,
     pub repeats: u32,
+    /// The seconds that each network should take, infinite for as many as it needs. If they are short, the search for
+    /// batch sizes ends early, no sizes check the table, and doubtful sizes are not visited again.
+    pub seconds: f64,
     pub workers: usize,
     pub executor: &'static dyn Executor,
     pub precision: Precision,
@@ -156,6 +179,7 @@ pub struct ProfileSettings {
 /// The measurements of a network.
 #[derive(Debug, Default)]
 struct NetworkProfile {
+    sizes: TableSizes,
     times: CellTimes,
     /// The times from the finish of a task to the start of the next.
     between: SamplesByBatch,
@@ -164,6 +188,10 @@ struct NetworkProfile {
     decisions: BTreeMap<u32, Vec<Decisions>>,
     /// The tasks of whole requests.
     whole: Vec<TaskTime>,
+    /// The tasks of whole requests on a GPU, whose steps only the host times.
+    levels: Vec<LevelTask>,
+    /// The decisions on a GPU of which members are exchanged.
+    decided: Vec<DecisionTime>,
     slowness: Slowness,
     mean_over_median: f64,
     /// The starts of tasks on idle workers, for the noise.
@@ -204,6 +232,52 @@ impl NetworkProfile {
         }
         self.slowness = slowness;
         self.mean_over_median = mean_over_median(self.timed_alone().map(|(_, samples)| &*samples));
+    }
+
+    /// The largest certain miss of the lines through the ends of an interval at its middle, over all cells that a block
+    /// has visited at these sizes.
+    fn miss_in(&self, block: u32, probe: [u32; 3]) -> Miss {
+        let mut largest = Miss::default();
+        for ((kind, ..), sizes) in &self.times.0 {
+            let points = probe.map(|size| {
+                let (time, error) = sizes.get(&size)?.visit_in(block)?;
+                Some((size, time, error))
+            });
+            if let [Some(from), Some(middle), Some(to)] = points
+                && samples::TASKS.contains(kind)
+            {
+                largest = largest.or(Miss::from_line([from, middle, to]));
+            }
+        }
+        largest
+    }
+
+    /// The time of each cell by batch size, for each size of its inputs. The operators of a listed network count
+    /// together, because a task runs all of them.
+    fn curves(&self, together: bool) -> Vec<(String, BTreeMap<u32, f64>)> {
+        let cells: BTreeSet<(&String, u32)> = self
+            .times
+            .0
+            .keys()
+            .map(|(_, cell, input)| (cell, *input))
+            .collect();
+        let mut curves: Vec<(String, BTreeMap<u32, f64>)> = Vec::new();
+        for (cell, input) in cells {
+            let own = self.times.steady_costs(samples::TASKS, cell, input);
+            let times = own.iter().map(|(batch, (time, _))| (*batch, time.0 as f64));
+            match curves.first_mut() {
+                Some((name, sum)) if together => {
+                    *name = "all operators".into();
+                    sum.retain(|batch, _| own.contains_key(batch));
+                    for (batch, time) in times {
+                        sum.entry(batch).and_modify(|all| *all += time);
+                    }
+                }
+                _ => curves.push((cell.clone(), times.collect())),
+            }
+        }
+        curves.retain(|(_, times)| !times.is_empty());
+        curves
     }
 
     /// The batch sizes of the tasks, and their times compared with the table.

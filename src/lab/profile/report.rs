@@ -6,16 +6,22 @@ use std::time::Instant;
 
 use super::blocks::{measure, measure_piece};
 use super::samples::{self, MedianCost, ProfileClock, STEPS, TASKS, TaskKind, costs};
+use super::stairs::{LARGEST_MISS, TableSizes, misses_at, stair_ends};
 use super::whole::additional_times;
 use super::{
-    NetworkProfile, ProfileSettings, ProfileSteps, ProfileSubject, ProfileTarget, build_requests,
+    NetworkProfile, ProfileProgress, ProfileSettings, ProfileSteps, ProfileSubject, ProfileTarget,
+    build_requests, decisions, levels,
 };
 use crate::base::clock;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::units::Nanos;
 use crate::core::cost::noise::{MeasuredStart, MeasuredTask, NoiseRecord};
+use crate::core::cost::table::{CostTable, Overhead};
 use crate::core::record::execution::Decisions;
-use crate::core::workload::row_names::{DEMAND, GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
+use crate::core::workload::model::Model;
+use crate::core::workload::row_names::{
+    DEMAND, FURTHER_LAUNCH, GATHER, GATHER_LAUNCH, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE,
+};
 use crate::devices::network::Network;
 use crate::lab::results::table::align;
 use crate::lab::run::executor::{Loaded, WorkerSettings};
@@ -31,6 +37,11 @@ pub struct ProfileReport {
     pub notes: Vec<String>,
     /// The table for a reader at a terminal.
     pub shown: String,
+    /// The largest distance of a line between rows from a time that was measured there, as a share of it; `None` if no
+    /// size lies between the rows.
+    pub largest_miss: Option<f64>,
+    /// The ends of the stairs of all cells: the batch sizes to prepare if only a few are.
+    pub stair_ends: Vec<u32>,
     /// Whether the user has interrupted the profile, so that the table has only what was measured until then.
     pub interrupted: bool,
 }
@@ -67,9 +78,8 @@ impl Session {
         })
     }
 
-    /// Measures the networks, and calls `progress` [`super::steps`] times for each of them. After an interruption, what
-    /// is measured is kept.
-    pub fn measure(&mut self, stop: &AtomicBool, progress: &dyn Fn()) -> Result<()> {
+    /// Measures the networks. After an interruption, what is measured is kept.
+    pub fn measure(&mut self, stop: &AtomicBool, progress: &dyn Fn(ProfileProgress)) -> Result<()> {
         let Session { settings, now, .. } = self;
         for (wanted, engine) in self.wanted.iter().zip(&mut self.engines) {
             let steps = ProfileSteps { stop, progress };
@@ -98,6 +108,13 @@ impl Session {
         Ok(())
     }
 
+    /// The batch sizes of the first network's rows, ascending.
+    pub fn batches(&self) -> &[u32] {
+        self.profiles
+            .first()
+            .map_or(&[], |profile| &profile.sizes.batches)
+    }
+
     /// Visits further blocks of the first network for at least this time.
     pub fn measure_piece(&mut self, time: Nanos, stop: &AtomicBool) -> Result<()> {
         let Session {
@@ -113,7 +130,7 @@ impl Session {
             .set(now.time.get() + Nanos((clock::now() - *ended).as_nanos() as u64));
         let steps = ProfileSteps {
             stop,
-            progress: &|| (),
+            progress: &|_| (),
         };
         let engine = &mut *engines[0];
         measure_piece(
@@ -150,6 +167,8 @@ impl Session {
         let mut table = vec![columns.iter().map(ToString::to_string).collect()];
         let mut factors = Vec::new();
         let mut starts = Vec::new();
+        let mut largest_miss: Option<f64> = None;
+        let mut curves = Vec::new();
         for (place, profile) in profiles.iter_mut().enumerate() {
             profile.level();
             notes.push(wanted[place].describe(engines[place].precision()));
@@ -159,7 +178,19 @@ impl Session {
                     .map(|why| format!("no rows {PERSISTENT}: {why}")),
             );
             notes.extend(profile_notes(profile));
-            table.extend(rows(profile, place == 0, sized));
+            let is_listed = wanted[place].model.network().is_some();
+            let of_network = profile.curves(is_listed);
+            let check = TableCheck::new(&of_network, &profile.sizes, &wanted[place]);
+            if let Some(miss) = check.largest_miss {
+                largest_miss = Some(miss.max(largest_miss.unwrap_or(0.0)));
+            }
+            notes.extend(check.notes);
+            curves.extend(of_network.into_iter().map(|(_, times)| times));
+            table.extend(rows(profile, is_listed, place == 0, sized));
+            if place == 0 {
+                let further = rows_of_gpus(profile, &wanted[0].model, &table, sized);
+                table.extend(further);
+            }
             factors.extend(profile.noise());
             starts.extend(profile.starts.lateness());
         }
@@ -186,6 +217,8 @@ impl Session {
             noise,
             notes,
             shown: align(&table),
+            largest_miss,
+            stair_ends: common_stair_ends(&curves),
             interrupted: *interrupted,
         }
     }
@@ -266,28 +299,44 @@ fn plural(count: usize, one: &str) -> String {
 /// The cost of each batch size.
 type Costs = BTreeMap<u32, MedianCost>;
 
-/// The lines of the table. `overheads` adds the costs of tasks in addition to cells; `sized` tables have a column for
-/// inputs.
-fn rows(profile: &NetworkProfile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
+/// The lines of rows of one name. `ratio` multiplies the times; `sized` tables have a column for inputs.
+fn lines(name: &str, input: u32, ratio: f64, costs: &Costs, sized: bool) -> Vec<Vec<String>> {
     let mut lines = Vec::new();
-    let mut rows = |name: &str, input: u32, ratio: f64, costs: &Costs| {
-        for (batch, (time, deviation)) in costs {
-            let ns = (time.0 as f64 * ratio).round();
-            let mut line = vec![
-                name.to_string(),
-                batch.to_string(),
-                format!("{ns:.0}"),
-                format!("{deviation:.0}"),
-            ];
-            if sized {
-                line.push(if input == 0 {
-                    String::new()
-                } else {
-                    input.to_string()
-                });
-            }
-            lines.push(line);
+    for (batch, (time, deviation)) in costs {
+        let ns = (time.0 as f64 * ratio).round();
+        let mut line = vec![
+            name.to_string(),
+            batch.to_string(),
+            format!("{ns:.0}"),
+            format!("{deviation:.0}"),
+        ];
+        if sized {
+            line.push(if input == 0 {
+                String::new()
+            } else {
+                input.to_string()
+            });
         }
+        lines.push(line);
+    }
+    lines
+}
+
+/// The lines of the table. `overheads` adds the costs of tasks in addition to cells. Sizes that only check the lines
+/// between rows are no rows.
+fn rows(
+    profile: &NetworkProfile,
+    is_listed: bool,
+    overheads: bool,
+    sized: bool,
+) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    let mut rows = |name: &str, input: u32, ratio: f64, costs: &Costs| {
+        let mut of_table = costs.clone();
+        // Launches have sizes of their own, except those of listed networks.
+        let has_own_sizes = name == LAUNCH && !is_listed;
+        of_table.retain(|batch, _| has_own_sizes || !profile.sizes.held_out.contains(batch));
+        all.extend(lines(name, input, ratio, &of_table, sized));
     };
     let times = &profile.times;
     let cells: BTreeSet<(&String, u32)> = times
@@ -343,7 +392,104 @@ fn rows(profile: &NetworkProfile, overheads: bool, sized: bool) -> Vec<Vec<Strin
             &costs(&additional_times(&profile.whole, times)),
         );
     }
-    lines
+    all
+}
+
+/// The lines of rows that follow from the totals of tasks and decisions on a GPU, and from the table so far.
+fn rows_of_gpus(
+    profile: &NetworkProfile,
+    model: &Model,
+    table: &[Vec<String>],
+    sized: bool,
+) -> Vec<Vec<String>> {
+    let csv: String = table.iter().map(|line| line.join(",") + "\n").collect();
+    let mut all = Vec::new();
+    for (name, costs) in levels::rows(profile, model, &csv) {
+        all.extend(lines(name, 0, 1.0, &costs, sized));
+    }
+    let costs = CostTable::parse(&csv, "the profile")
+        .and_then(|table| table.costs_for(&model.cell_types(), Overhead::default()));
+    if let Ok(costs) = costs {
+        let [gather, further] = decisions::launches(profile, &costs);
+        all.extend(lines(GATHER_LAUNCH, 0, 1.0, &gather, sized));
+        all.extend(lines(FURTHER_LAUNCH, 0, 1.0, &further, sized));
+    }
+    all
+}
+
+/// How far lines between the rows of a network are from times that were measured there.
+struct TableCheck {
+    largest_miss: Option<f64>,
+    notes: Vec<String>,
+}
+
+impl TableCheck {
+    fn new(
+        curves: &[(String, BTreeMap<u32, f64>)],
+        sizes: &TableSizes,
+        wanted: &ProfileTarget,
+    ) -> TableCheck {
+        let mut misses: Vec<(f64, u32, &str)> = Vec::new();
+        for (cell, times) in curves {
+            for (size, miss) in misses_at(&sizes.held_out, times) {
+                misses.push((miss, size, cell));
+            }
+        }
+        misses.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut notes = Vec::new();
+        let largest = sizes.batches.last().copied().unwrap_or(0);
+        if wanted.supported.is_empty() && largest < wanted.formed {
+            notes.push(format!(
+                "the policies form batches of up to {}, and the table ends at {largest}: beyond it the line of its last two \
+                 rows goes on",
+                wanted.formed
+            ));
+        }
+        let Some(&(miss, size, cell)) = misses.last() else {
+            notes.push(if wanted.supported.is_empty() {
+                "no size was measured between those of the rows, so nothing is known of the lines between them".into()
+            } else {
+                "only the sizes of batch_sizes run, so nothing lies between the rows".into()
+            });
+            return TableCheck {
+                largest_miss: None,
+                notes,
+            };
+        };
+        let median = misses[misses.len() / 2].0;
+        let checked: Vec<String> = sizes.held_out.iter().map(ToString::to_string).collect();
+        notes.push(format!(
+            "lines between rows: off by at most {:.1} % ({cell} at {size}) and by {:.1} % in the median at sizes that are no \
+             rows: {}",
+            100.0 * miss,
+            100.0 * median,
+            checked.join(", ")
+        ));
+        if miss > LARGEST_MISS {
+            notes.push(format!(
+                "the lines are off by more than {:.0} %; add sizes around {size} to --batches, or leave --batches out",
+                100.0 * LARGEST_MISS
+            ));
+        }
+        TableCheck {
+            largest_miss: Some(miss),
+            notes,
+        }
+    }
+}
+
+/// The ends of stairs over the sizes that all curves have.
+fn common_stair_ends(curves: &[BTreeMap<u32, f64>]) -> Vec<u32> {
+    let Some(first) = curves.first() else {
+        return Vec::new();
+    };
+    let mut sizes: Vec<u32> = first.keys().copied().collect();
+    sizes.retain(|size| curves.iter().all(|times| times.contains_key(size)));
+    let mut times = Vec::new();
+    for curve in curves {
+        times.push(sizes.iter().map(|size| curve[size]).collect());
+    }
+    stair_ends(&sizes, &times)
 }
 
 /// The additional time of tasks with other members: the mean over the cells.

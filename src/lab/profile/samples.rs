@@ -291,6 +291,19 @@ impl TimeSamples {
         self.all.chunk_by(|a, b| a.block == b.block)
     }
 
+    /// The median of the visit of a block in nanoseconds and its relative standard error, if the block has visited
+    /// this size.
+    pub fn visit_in(&self, block: u32) -> Option<(f64, f64)> {
+        /// The ratio of a median's standard error to a mean's.
+        const NORMAL: f64 = 1.2533;
+        let visit = self.visits().find(|visit| visit[0].block == block)?;
+        let mut alone = TimeSamples::default();
+        alone.extend(visit.iter().copied());
+        let median = median_of(visit).max(1.0);
+        let error = NORMAL * alone.deviation() / (visit.len() as f64).sqrt();
+        Some((median, error / median))
+    }
+
     /// Removes the slowness of the blocks from the times.
     pub fn level(&mut self, slowness: &Slowness) {
         self.levelled.clear();

@@ -1,5 +1,6 @@
 //! Requests that the engine serves with cellular batching, for the cells of trees and the time of a decision.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::slice;
 
@@ -8,6 +9,8 @@ use super::targets::{children, shape_with_input};
 use super::{NetworkProfile, ProfileSettings, ProfileSubject, build_requests};
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, TaskId, WorkerId};
+use crate::core::backend::Backend;
+use crate::core::backend::watcher::{WatchedBackend, Watcher};
 use crate::core::cost::curve::Curve;
 use crate::core::engine;
 use crate::core::policy::cellular::Cellular;
@@ -16,7 +19,7 @@ use crate::core::policy::values::PerCell;
 use crate::core::record::RecordOptions;
 use crate::core::record::execution::Decisions;
 use crate::core::record::full::FullRecord;
-use crate::core::task::TaskRow;
+use crate::core::task::{MemberList, Step, Task, TaskRow};
 use crate::core::workload::arrivals::{ClosedLoop, Think};
 use crate::core::workload::model::Model;
 use crate::core::workload::random;
@@ -29,6 +32,8 @@ pub struct ServiceRun {
     pub decisions: Decisions,
     /// The steps of tasks of whole requests, on devices that time them.
     pub steps: BTreeMap<TaskId, Vec<StepTime>>,
+    /// The steps of each task, in a run that was watched.
+    pub queued: BTreeMap<TaskId, QueuedSteps>,
     /// When the run started, since the start of the profile.
     started: Nanos,
     block: u32,
@@ -45,6 +50,12 @@ pub struct WatchedStart {
     pub took: Nanos,
 }
 
+/// The steps of a task, and the host's time to queue them.
+pub struct QueuedSteps {
+    pub steps: Vec<Step>,
+    pub host: Nanos,
+}
+
 /// Serves requests, `clients` at a time.
 pub fn serve(
     subject: &mut ProfileSubject<'_>,
@@ -52,6 +63,28 @@ pub fn serve(
     clients: usize,
     policy: &dyn registry::Settings,
     largest: u32,
+) -> Result<ServiceRun> {
+    run(subject, shapes, clients, policy, largest, false)
+}
+
+/// Serves requests, and notes the steps of tasks.
+pub fn serve_watched(
+    subject: &mut ProfileSubject<'_>,
+    shapes: Vec<Shape>,
+    clients: usize,
+    policy: &dyn registry::Settings,
+    largest: u32,
+) -> Result<ServiceRun> {
+    run(subject, shapes, clients, policy, largest, true)
+}
+
+fn run(
+    subject: &mut ProfileSubject<'_>,
+    shapes: Vec<Shape>,
+    clients: usize,
+    policy: &dyn registry::Settings,
+    largest: u32,
+    is_watched: bool,
 ) -> Result<ServiceRun> {
     let ProfileSubject {
         wanted,
@@ -86,10 +119,37 @@ pub fn serve(
         &mut random::sequence(0, 0, "profile"),
     );
     let (mut backend, log) = subject.start(&requests, largest)?;
+    let noted: RefCell<BTreeMap<TaskId, QueuedSteps>> = RefCell::default();
+    let mut see = |id: TaskId, task: &Task<'_>, _: Option<&MemberList>| {
+        let queued = QueuedSteps {
+            steps: task.steps.to_vec(),
+            host: Nanos::ZERO,
+        };
+        noted.borrow_mut().insert(id, queued);
+    };
+    let mut queued = |id: TaskId, host: Nanos| {
+        if let Some(task) = noted.borrow_mut().get_mut(&id) {
+            task.host = host;
+        }
+    };
+    let mut watched;
+    let backend_of_run: &mut dyn Backend = if is_watched {
+        watched = WatchedBackend {
+            backend: &mut *backend,
+            watcher: Watcher {
+                members: false,
+                see: &mut see,
+                queued: Some(&mut queued),
+            },
+        };
+        &mut watched
+    } else {
+        &mut *backend
+    };
     engine::run(
         &mut source,
         &mut *policy,
-        &mut *backend,
+        backend_of_run,
         &mut recorder,
         *workers,
         steps.stop,
@@ -108,6 +168,7 @@ pub fn serve(
         tasks: recorder.execution.tasks,
         decisions: recorder.execution.decisions,
         steps,
+        queued: noted.into_inner(),
         started,
         block: now.block.get(),
     })
@@ -160,9 +221,9 @@ impl ServiceRun {
 }
 
 /// The batch sizes whose launches are measured. Launches grow slowly with the batch, so a few sizes suffice.
-pub fn launch_batches(settings: &ProfileSettings) -> Vec<u32> {
+pub fn launch_batches(batches: &[u32]) -> Vec<u32> {
     let [smallest, largest] =
-        [settings.batches.first(), settings.batches.last()].map(|size| size.copied().unwrap_or(1));
+        [batches.first(), batches.last()].map(|size| size.copied().unwrap_or(1));
     let fours = (0..16).map(|power| 1u32 << (2 * power));
     fours
         .filter(|batch| (smallest..largest).contains(batch))
@@ -204,6 +265,7 @@ pub fn serve_tasks(
     let policy = Cellular {
         max_tasks: 1,
         max_batch: PerCell::All(batch),
+        batch_sizes: wanted.batch_sizes(),
         ..Cellular::default()
     };
     let clients = shapes.len();
@@ -296,6 +358,7 @@ pub fn measure_trees(
         max_batch: PerCell::All(batch),
         // The later tasks of a decision are not smaller.
         min_batch: PerCell::All(batch),
+        batch_sizes: wanted.batch_sizes(),
         ..Cellular::default()
     };
     let nodes = batch as usize * (NODES / batch as usize).clamp(16, 128) * workers;
@@ -318,8 +381,11 @@ pub fn measure_trees(
         }
     }
     if batch < FEW {
+        let largest = wanted.supported.last();
+        let free_batch = largest.map_or(FREE_BATCH, |largest| FREE_BATCH.min(*largest));
         let free = Cellular {
-            max_batch: PerCell::All(FREE_BATCH),
+            max_batch: PerCell::All(free_batch),
+            batch_sizes: wanted.batch_sizes(),
             ..Cellular::default()
         };
         for trees in [batch, batch.div_ceil(2)] {
@@ -329,24 +395,25 @@ pub fn measure_trees(
                 shapes,
                 trees as usize * workers,
                 &free,
-                FREE_BATCH,
+                free_batch,
             )?);
         }
     }
     for (id, cell) in (0..).map(CellId).zip(wanted.model.cell_types()) {
         if wanted.cells.contains(&cell.name) {
-            add_cell(&runs, id, &cell.name, batch, seen, profile);
+            let only = !wanted.supported.is_empty();
+            add_cell(&runs, (id, &cell.name), batch, only, seen, profile);
         }
     }
     Ok(())
 }
 
-/// Adds the times of a cell's tasks to the profile.
+/// Adds the times of a cell's tasks to the profile, `only` those of this batch size or those of the largest below it.
 fn add_cell(
     runs: &[ServiceRun],
-    id: CellId,
-    cell: &str,
+    (id, cell): (CellId, &str),
     batch: u32,
+    only: bool,
     seen: bool,
     profile: &mut NetworkProfile,
 ) {
@@ -355,10 +422,13 @@ fn add_cell(
     let size = found
         .iter()
         .map(|one| one.batch)
-        .filter(|size| *size <= batch)
+        .filter(|size| *size <= batch && !only)
         .max()
         .unwrap_or(batch);
     found.retain(|one| one.batch == size);
+    if found.is_empty() {
+        return;
+    }
     if seen {
         // The first task of a decision waits for the host.
         profile

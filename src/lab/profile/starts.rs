@@ -42,7 +42,7 @@ pub fn watch(
     if subject.wanted.model.network().is_some() {
         return Ok(());
     }
-    let sizes = launch_batches(subject.settings);
+    let sizes = launch_batches(&profile.sizes.batches);
     let is_enough = |size: &&u32| **size >= BATCH;
     let batch = sizes.iter().find(is_enough).or(sizes.last());
     let [fewest, most] = TASKS;

@@ -3,7 +3,7 @@
 use std::iter::repeat_n;
 use std::ops::Range;
 
-use super::samples::{ProfileClock, STEPS, TaskKind, TimedTask, as_seen};
+use super::samples::{ProfileClock, STEPS, TASKS, TaskKind, TimedTask, as_seen};
 use super::targets::{ProfileTarget, shape_with_input};
 use super::{NetworkProfile, ProfileSubject, build_requests, id_of};
 use crate::base::error::{Error, Result};
@@ -53,6 +53,16 @@ impl SteadyBench {
             cells: [cell.to_string(), cell.to_string()],
             shapes: [shape.clone(), shape.clone()],
             input,
+        }
+    }
+
+    /// The kinds of tasks that are measured, of which a size may be doubtful.
+    pub fn kinds(&self) -> &'static [TaskKind] {
+        let [cell, other] = &self.cells;
+        if cell == other {
+            &TASKS
+        } else {
+            &[TaskKind::Switched]
         }
     }
 
@@ -150,7 +160,11 @@ pub fn measure(
         first..first + batch
     };
     let requests = build_requests(shapes, &wanted.model)?;
-    let mut trains = Trains::start(subject, &requests, most)?;
+    let preparation = Preparation {
+        batch_sizes: batches.to_vec(),
+        ..subject.preparation(most)?
+    };
+    let mut trains = Trains::with_preparation(subject, &requests, &preparation)?;
     for set in (0..2).filter(|set| bench.cells[*set] == "decoder") {
         let encoder = id_of(&wanted.model, "encoder");
         trains.run_nodes(1, |_, worker| (encoder, 0, members(worker, set, largest)))?;

@@ -1,31 +1,26 @@
 //! The networks, cells, requests and batch sizes to measure.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::precision::Precision;
+use crate::core::policy::values::BatchSizes;
 use crate::core::workload::model::Model;
 use crate::core::workload::shape::{Shape, Tree};
 use crate::devices::network::Spec;
-use crate::lab::run::executor::Executor;
 use crate::lab::run::inputs::RunInputs;
 use crate::lab::run::target;
 use crate::lab::scenario::Scenario;
 
-/// The batch sizes of listed networks, whose times are nearly straight lines and whose batches take seconds.
-const LISTED: [u32; 5] = [1, 2, 4, 8, 16];
+/// The largest batch that is measured without a scenario: that of BatchMaker's policies.
+const LARGEST: u32 = 512;
 
-/// The batch sizes that are measured by default.
-pub fn batches_of<'a>(
-    executor: &dyn Executor,
-    mut models: impl Iterator<Item = &'a Model>,
-) -> &'static [u32] {
-    if models.any(|model| model.network().is_some()) {
-        &LISTED
-    } else {
-        executor.profile_batches()
-    }
-}
+/// The largest batch of listed networks that is measured without a scenario.
+const LARGEST_LISTED: u32 = 16;
+
+/// The largest batch that is measured unless larger ones are asked for. The simulator says what is beyond the table.
+const MOST: u32 = 4096;
 
 /// A network and those of its cells that are measured.
 #[derive(Clone, Debug)]
@@ -36,6 +31,12 @@ pub struct ProfileTarget {
     /// The sizes of inputs in tokens, for cells whose time depends on them.
     pub inputs: Vec<u32>,
     pub trees: Vec<Shape>,
+    /// The largest batch to measure.
+    pub largest: u32,
+    /// The largest batch that the scenario's policies form; 0 without a scenario.
+    pub formed: u32,
+    /// The only batch sizes that the scenario's policies run; empty if a policy runs others.
+    pub supported: Vec<u32>,
     /// The source of the trees, for the table's header.
     trees_from: String,
 }
@@ -79,12 +80,20 @@ impl ProfileTarget {
         } else {
             (Vec::new(), String::new())
         };
+        let largest = if model.network().is_some() {
+            LARGEST_LISTED
+        } else {
+            LARGEST
+        };
         ProfileTarget {
             model,
             spec,
             cells,
             inputs: inputs.to_vec(),
             trees,
+            largest,
+            formed: 0,
+            supported: Vec::new(),
             trees_from,
         }
     }
@@ -100,9 +109,11 @@ impl ProfileTarget {
             .map_or(matches!(model, Model::Dnn(_)), |net| {
                 net.most_tokens.is_some()
             });
+        wanted.supported = supported_sizes(scenario);
         if model.takes_trees() {
             let inputs = RunInputs::new(scenario)?;
             let requests = inputs.requests(0)?;
+            wanted.cover(inputs.largest_formed(Some(&requests)));
             wanted.trees = requests.shapes.iter().take(TREES).cloned().collect();
             let count = wanted.trees.len();
             let children = mean_children(&wanted.trees);
@@ -110,17 +121,37 @@ impl ProfileTarget {
                 "the first {count} trees of {}, with {children:.2} children a node that has any",
                 scenario.name
             );
-        } else if takes_tokens && !given.is_empty() {
+            return Ok(wanted);
+        }
+        // Policies that need costs cannot be built before they are measured.
+        let inputs = RunInputs::new(scenario);
+        if let Ok(inputs) = &inputs {
+            wanted.cover(inputs.largest_formed(None));
+        }
+        if takes_tokens && !given.is_empty() {
             wanted.inputs = given.to_vec();
         } else if takes_tokens {
-            let inputs = RunInputs::new(scenario)?;
-            let requests = inputs.requests(0)?;
+            let requests = inputs?.requests(0)?;
             let lengths = requests.shapes.iter().filter_map(tokens_of);
             if let Some(longest) = lengths.max() {
                 wanted.inputs = input_sizes_up_to(longest, model.network().is_some());
             }
         }
         Ok(wanted)
+    }
+
+    /// Measures batches up to this size, too, if it is not too large.
+    fn cover(&mut self, formed: u32) {
+        self.formed = formed;
+        self.largest = self.largest.max(formed.min(MOST));
+    }
+
+    /// The batch sizes of a policy that runs as those of the scenario.
+    pub fn batch_sizes(&self) -> BatchSizes {
+        if self.supported.is_empty() {
+            return BatchSizes(None);
+        }
+        BatchSizes(Some(self.supported.clone()))
     }
 
     /// The sizes of inputs to measure; 0 is a fixed size.
@@ -154,6 +185,19 @@ impl ProfileTarget {
             self.model.name()
         )
     }
+}
+
+/// The batch sizes that a scenario makes cells for; empty if one of its policies runs any size.
+fn supported_sizes(scenario: &Scenario) -> Vec<u32> {
+    let mut sizes = BTreeSet::new();
+    for policy in &scenario.policies {
+        let own = policy.settings.batch_sizes();
+        if own.is_empty() {
+            return Vec::new();
+        }
+        sizes.extend(own);
+    }
+    sizes.into_iter().collect()
 }
 
 /// A request with an input of this size; 0 is a fixed size.

@@ -9,9 +9,10 @@ use super::*;
 use crate::base::precision::Precision;
 use crate::base::step_kernels::StepKernels;
 use crate::base::units::{Nanos, Share};
-use crate::core::cost::table::{CostTable, Overhead};
+use crate::core::cost::table::{CostTable, Overhead, TableCosts};
+use crate::core::cost::task_times::TaskTimes;
 use crate::core::cost::timing::{Start, Timing};
-use crate::core::cost::{CostModel as _, MemberKind};
+use crate::core::cost::{CostModel as _, Extra, MemberKind};
 use crate::core::sim;
 use crate::core::task::{Step, Task};
 use crate::core::workload::random;
@@ -181,6 +182,16 @@ impl Slow for Drift {
 fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, ProfileReport) {
     let executor: &'static dyn Executor =
         Box::leak(Box::new(&*Box::leak(Box::new(Disturbed(slow)))));
+    profile_of(executor, None, repeats, f64::INFINITY)
+}
+
+/// The batch sizes of the rows, and the profile.
+fn profile_of(
+    executor: &'static dyn Executor,
+    batches: Option<Vec<u32>>,
+    repeats: u32,
+    seconds: f64,
+) -> (Vec<u32>, ProfileReport) {
     let spec = Spec {
         hidden: 1,
         embedding: 1,
@@ -189,10 +200,10 @@ fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, ProfileReport) {
         weights: None,
     };
     let wanted = ProfileTarget::from_cells(Model::Lstm, spec, cells_of(&Model::Lstm), &[]);
-    let batches = executor.profile_batches().to_vec();
     let settings = ProfileSettings {
-        batches: batches.clone(),
+        batches,
         repeats,
+        seconds,
         workers: 1,
         executor,
         precision: Precision::F32,
@@ -200,7 +211,8 @@ fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, ProfileReport) {
         persistent: None,
     };
     let mut session = Session::new(vec![wanted], settings).unwrap();
-    session.measure(&AtomicBool::new(false), &|| ()).unwrap();
+    session.measure(&AtomicBool::new(false), &|_| ()).unwrap();
+    let batches = session.batches().to_vec();
     (batches, session.report("batchlab profile"))
 }
 
@@ -313,7 +325,12 @@ fn a_record_has_the_starts_that_were_late() {
         late.iter().all(|ns| [0, 1_999_000].contains(ns)),
         "{late:?}"
     );
-    let share = late.iter().filter(|ns| **ns > 0).count() as f64 / late.len() as f64;
+    // A late start takes longer, so a tenth of the time has fewer than a tenth of the starts.
+    let mut times = [0, 0];
+    for ns in &late {
+        times[usize::from(*ns > 0)] += truth(16) + *ns as u64;
+    }
+    let share = times[1] as f64 / times.iter().sum::<u64>() as f64;
     assert!((0.05..0.15).contains(&share), "{share} of {}", late.len());
     assert!(
         late.len() > 500 && spread.len() > 5,
@@ -341,4 +358,162 @@ fn a_slow_drift_moves_all_rows_alike() {
     let level = rows.iter().map(|(_, ratio)| ratio).sum::<f64>() / rows.len() as f64;
     assert!((1.0..1.1).contains(&level), "{level}");
     within_a_percent(&rows, level);
+}
+
+/// A device whose tasks take the times of a table, as a host sees those of a GPU.
+#[derive(Debug)]
+struct Tabled(&'static str);
+
+impl Executor for Tabled {
+    fn name(&self) -> &'static str {
+        "tabled"
+    }
+
+    fn about(&self) -> &'static str {
+        "A simulation"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            host_observed_times: true,
+            ..Abilities::default()
+        }
+    }
+
+    fn load(&self, network: Network, _: &WorkerSettings) -> Result<Box<dyn Loaded>> {
+        let table = CostTable::parse(self.0, "truth")?;
+        let cells = network.model().cell_types();
+        Ok(Box::new(TabledEngine {
+            costs: table.costs_for(&cells, Overhead::default())?,
+            network: Arc::new(network),
+        }))
+    }
+}
+
+struct TabledEngine {
+    costs: TableCosts,
+    network: Arc<Network>,
+}
+
+impl Loaded for TabledEngine {
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    fn describe(&self) -> String {
+        "simulated".into()
+    }
+
+    fn start<'e>(
+        &'e mut self,
+        requests: &Requests,
+        preparation: &Preparation,
+        _: Option<std::sync::mpsc::Sender<StepTime>>,
+    ) -> Result<Box<dyn Backend + 'e>> {
+        let costs = self.costs.clone();
+        let timing = TabledTimes {
+            times: TaskTimes::new(costs.clone(), &requests.graphs),
+            costs,
+        };
+        Ok(sim::backend(1, preparation.streams, timing))
+    }
+}
+
+struct TabledTimes {
+    costs: TableCosts,
+    times: TaskTimes,
+}
+
+impl Timing for TabledTimes {
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start {
+        self.times.start(task, submit, idle)
+    }
+
+    fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
+        // Trains name no requests.
+        if task.requests.is_empty() && task.steps.len() == 1 {
+            return self.costs.cell(&task.steps[0]);
+        }
+        self.times.duration(task, before)
+    }
+}
+
+#[test]
+fn what_whole_requests_and_decisions_cost_on_a_gpu_is_found() {
+    let truth = "cell,batch,ns\nlstm,1,100000\nlstm,1001,1100000\nlaunch,1,5000\nlaunch,2,5000\nlaunch.gather,1,9000\n\
+                 launch.gather,1001,109000\nlaunch.further,1,700\nlaunch.further,2,700\nwhole,1,3000\nwhole,1001,13000\n\
+                 whole.shrink,1,4000\nwhole.shrink,1001,6000\n";
+    let executor = Box::leak(Box::new(Tabled(truth)));
+    let (batches, made) = profile_of(executor, Some(vec![1, 8, 64]), 2, f64::INFINITY);
+    assert_eq!(batches, [1, 8, 64]);
+    let table = CostTable::parse(&made.csv, "costs").unwrap();
+    let cells = Model::Lstm.cell_types();
+    let costs = table.costs_for(&cells, Overhead::default()).unwrap();
+    let device = CostTable::parse(truth, "truth").unwrap();
+    let device = device.costs_for(&cells, Overhead::default()).unwrap();
+    let step = |batch| Step {
+        cell: CellId(0),
+        batch,
+        times: 1,
+        input: 0,
+    };
+    let all = |costs: &TableCosts, batch: u32| {
+        [
+            costs.launch(batch, true),
+            costs.further_launch(batch),
+            costs.extra(Extra::Requests, batch),
+            costs.row_change(&step(batch), &[step(batch + 1)]).device,
+            costs.cell(&step(batch)),
+        ]
+    };
+    for batch in [4, 8, 16, 64] {
+        for (found, wanted) in all(&costs, batch).into_iter().zip(all(&device, batch)) {
+            let apart = found.0.abs_diff(wanted.0);
+            assert!(
+                apart <= 30,
+                "{found} instead of {wanted} at {batch}: {}",
+                made.csv
+            );
+        }
+    }
+    assert!(
+        made.largest_miss.is_some_and(|miss| miss < 0.001),
+        "{made:?}"
+    );
+    assert!(made.csv.contains("\nwhole.host,64,0,"), "{}", made.csv);
+    assert_eq!(made.stair_ends.last(), Some(&64));
+}
+
+#[test]
+fn a_list_that_misses_a_stair_says_so() {
+    let (batches, made) = made(Box::new(Drift(1e9)), 1);
+    assert!(batches.len() < 100, "{batches:?}");
+    assert!(
+        made.largest_miss.is_some_and(|miss| miss < 0.1),
+        "{:?}",
+        made.notes
+    );
+    let disturbed = Disturbed(Box::new(Drift(1e9)));
+    let executor: &'static Disturbed = Box::leak(Box::new(disturbed));
+    let executor = Box::leak(Box::new(executor));
+    let (batches, made) = profile_of(executor, Some(vec![1, 2, 4, 8, 16]), 1, f64::INFINITY);
+    assert_eq!(batches, [1, 2, 4, 8, 16]);
+    let miss = made.largest_miss.unwrap();
+    // A line from 8 rows (two stairs) to 16 (three) is off by up to a fifth.
+    assert!(miss > stairs::LARGEST_MISS, "{miss}");
+    let said = |part: &str| made.notes.iter().any(|note| note.contains(part));
+    assert!(said("lines between rows: off by at most ") && said("to --batches, or leave"));
+    assert!(made.csv.contains("\nlstm,16,") && !made.csv.contains("\nlstm,12,"));
+}
+
+#[test]
+fn a_profile_without_time_measures_powers_of_two() {
+    let disturbed = Disturbed(Box::new(Drift(1e9)));
+    let executor: &'static Disturbed = Box::leak(Box::new(disturbed));
+    let executor = Box::leak(Box::new(executor));
+    let (batches, made) = profile_of(executor, None, 1, 0.0);
+    assert_eq!(batches, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
+    assert_eq!(made.largest_miss, None);
+    let said = |part: &str| made.notes.iter().any(|note| note.contains(part));
+    assert!(said("no size was measured between those of the rows") && !said("visited again"));
 }

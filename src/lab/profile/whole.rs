@@ -62,8 +62,8 @@ const WIDTHS: f64 = 3.0;
 
 /// The numbers of requests to measure. There are fewer for trees, of which many nodes are ready at a time, and none if
 /// not all cells are wanted or if the device does not time single steps.
-pub fn sizes(wanted: &ProfileTarget, settings: &ProfileSettings) -> Vec<u32> {
-    let mut sizes = settings.batches.clone();
+pub fn sizes(wanted: &ProfileTarget, settings: &ProfileSettings, batches: &[u32]) -> Vec<u32> {
+    let mut sizes = batches.to_vec();
     let all_cells = wanted.cells.len() == wanted.model.cell_types().len();
     // Tasks of a feed-forward network are one step.
     if !all_cells
@@ -123,7 +123,7 @@ pub fn measure(
             *policy,
             0,
         )?;
-        add_steps(wanted, settings, &served, requests, profile);
+        add_steps(wanted, &served, requests, profile);
     }
     Ok(())
 }
@@ -153,7 +153,6 @@ fn mixed_length(place: u32, stride: u32) -> u32 {
 /// Adds the steps of a run's tasks to the profile.
 fn add_steps(
     wanted: &ProfileTarget,
-    settings: &ProfileSettings,
     served: &ServiceRun,
     requests: u32,
     profile: &mut NetworkProfile,
@@ -176,7 +175,7 @@ fn add_steps(
             // The members of trees always change.
             if !switched && !step.stayed && !trees {
                 others.push((name.clone(), step.batch, step.time));
-            } else if let Some(batch) = nearest(step.batch, &settings.batches) {
+            } else if let Some(batch) = nearest(step.batch, &profile.sizes.batches) {
                 let kind = if switched {
                     TaskKind::WholeSwitched
                 } else {
@@ -335,8 +334,6 @@ fn sum_of_operators(
 mod tests {
     use super::*;
     use crate::lab::profile::samples::MedianCost;
-    use crate::lab::run::executor::Executor as _;
-    use crate::lab::run::standard::CpuExecutor;
 
     fn leaves(steps: &[(u32, u64)], turns: &[(u32, u64)]) -> CellTimes {
         let mut times = CellTimes::default();
@@ -396,7 +393,8 @@ mod tests {
 
     #[test]
     fn a_size_counts_for_a_near_one() {
-        let near = |size| nearest(size, CpuExecutor.profile_batches());
+        let sizes = [16, 24, 25, 27, 30, 49, 54, 55, 60, 61, 64, 80, 448, 512];
+        let near = |size| nearest(size, &sizes);
         assert_eq!(
             [16, 24, 26, 29, 50, 51, 70, 76]
                 .map(near)

@@ -38,11 +38,6 @@ pub trait Executor: fmt::Debug + Sync {
     /// Loads a network onto the workers, once for all runs.
     fn load(&self, network: Network, workers: &WorkerSettings) -> Result<Box<dyn Loaded>>;
 
-    /// The batch sizes that `profile` measures by default, ascending.
-    fn profile_batches(&self) -> &'static [u32] {
-        &standard::BATCHES
-    }
-
     /// The scenario files that `validate` runs by default.
     fn validation_set(&self) -> &'static [&'static str] {
         &standard::VALIDATION_SET

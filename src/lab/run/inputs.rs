@@ -1,5 +1,6 @@
 //! The inputs of a scenario's runs: requests, arrivals, and policies with their costs.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -435,6 +436,24 @@ impl<'s> RunInputs<'s> {
         Some(nodes.collect())
     }
 
+    /// The largest batch, in nodes of a cell type, that the policies form of requests that run in this order. Without
+    /// requests, each has one node of a cell type at a time. Policies without a bound do not count.
+    pub fn largest_formed(&self, requests: Option<&Requests>) -> u32 {
+        let mut largest = 0;
+        for policy in 0..self.scenario.policies.len() {
+            let formed = match (self.largest_batches(policy), requests) {
+                (None, _) => 0,
+                (Some(Batches::Nodes(of_cells)), _) => of_cells.into_iter().max().unwrap_or(0),
+                (Some(Batches::Requests(most)), None) => most,
+                (Some(Batches::Requests(most)), Some(requests)) => {
+                    widest_batch(requests, self.cells.len(), most as usize)
+                }
+            };
+            largest = largest.max(formed);
+        }
+        largest
+    }
+
     /// Whether tasks are whole requests, or parts of them.
     pub(super) fn runs_several_steps(&self, policy: usize) -> bool {
         self.scenario.policies[policy].settings.runs_parts()
@@ -587,6 +606,30 @@ impl Origin {
 /// The distribution of requests over the scenario's classes, if it has any.
 fn shares(scenario: &Scenario) -> Option<WeightedIndex<f64>> {
     WeightedIndex::new(scenario.classes.iter().map(|class| class.share)).ok()
+}
+
+/// The most nodes of a cell type in any batch of this number of neighbouring requests. Each request counts with its most
+/// nodes at one depth.
+fn widest_batch(requests: &Requests, cells: usize, most: usize) -> u32 {
+    let mut sums = vec![0u32; cells];
+    let mut batch: VecDeque<Vec<u32>> = VecDeque::new();
+    let mut largest = 0;
+    for graph in requests.graphs.iter() {
+        let widths = graph.widths(cells);
+        if batch.len() == most.max(1)
+            && let Some(first) = batch.pop_front()
+        {
+            for (sum, width) in sums.iter_mut().zip(first) {
+                *sum -= width;
+            }
+        }
+        for (sum, width) in sums.iter_mut().zip(&widths) {
+            *sum = sum.saturating_add(*width);
+            largest = largest.max(*sum);
+        }
+        batch.push_back(widths);
+    }
+    largest
 }
 
 #[cfg(test)]

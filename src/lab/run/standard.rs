@@ -39,21 +39,6 @@ const CUDA_VALIDATION_SET: [&str; 5] = [
     "scenarios/validate/gpu/bert.toml",
 ];
 
-/// Without AVX-512, the CPU's product kernel takes six rows at a time, so times climb in stairs. Both sides of each
-/// stair are measured up to 64; above, a stair is a few percent.
-pub(super) const BATCHES: [u32; 53] = [
-    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27,
-    30, 31, 33, 36, 37, 39, 42, 43, 48, 49, 54, 55, 60, 61, 64, 80, 96, 112, 128, 160, 192, 224,
-    256, 320, 384, 448, 512,
-];
-
-/// A GPU's library chooses tiles of 16 to 256 rows. Both sides of each jump are measured, and sizes between them.
-const CUDA_BATCHES: [u32; 62] = [
-    1, 2, 3, 4, 6, 8, 9, 12, 14, 16, 17, 20, 24, 28, 32, 33, 36, 40, 44, 48, 49, 56, 60, 64, 65,
-    72, 80, 88, 96, 97, 104, 112, 120, 128, 129, 144, 160, 161, 176, 192, 193, 208, 224, 225, 240,
-    256, 257, 272, 288, 304, 320, 321, 352, 384, 385, 416, 448, 449, 464, 480, 496, 512,
-];
-
 /// Simulated workers, timed by the cost table.
 #[derive(Clone, Copy, Debug)]
 pub struct SimulatedDevice;
@@ -191,10 +176,6 @@ impl Executor for CudaExecutor {
         }))
     }
 
-    fn profile_batches(&self) -> &'static [u32] {
-        &CUDA_BATCHES
-    }
-
     fn validation_set(&self) -> &'static [&'static str] {
         &CUDA_VALIDATION_SET
     }
@@ -330,14 +311,5 @@ mod tests {
         assert_eq!(model_name(about), Some("Some CPU @ 2.00GHz"));
         assert_eq!(model_name("Hardware : board\nmodel name :\n"), None);
         assert!(this_processor().contains(" core"));
-    }
-
-    #[test]
-    fn profiled_batches_ascend_to_the_largest_batch_of_policies() {
-        for executor in [&CpuExecutor as &dyn Executor, &CudaExecutor] {
-            let batches = executor.profile_batches();
-            assert!(batches.is_sorted_by(|a, b| a < b), "{batches:?}");
-            assert_eq!((batches.first(), batches.last()), (Some(&1), Some(&512)));
-        }
     }
 }

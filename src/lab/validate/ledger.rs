@@ -113,6 +113,7 @@ pub fn replay_with_ledger(
         Watcher {
             members: false,
             see: &mut see,
+            queued: None,
         },
     )?;
     let model = model.filter(|_| replay.difference.is_none());

@@ -144,6 +144,11 @@ impl ScenarioTime {
         self.budget.elapsed_seconds()
     }
 
+    /// The seconds for the profile before the runs.
+    pub fn profile(&self) -> f64 {
+        SHARES[0] * self.seconds
+    }
+
     /// The seconds for the simulations of each of this number of points.
     pub fn simulations(&self, points: usize) -> f64 {
         self.budget.remaining_seconds() / points.max(1) as f64
