@@ -28,7 +28,7 @@ pub trait Backend {
     }
 
     /// The ascending batch sizes at which the device runs a cell; empty if it runs all sizes. Other sizes are
-    /// [padded](crate::core::task::Step::padded).
+    /// [padded](crate::core::task::Step::pad).
     fn batches(&self, _: CellId) -> &[u32] {
         &[]
     }

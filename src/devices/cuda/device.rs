@@ -201,7 +201,7 @@ pub trait Device {
     /// Whether a NaN or an infinity was stored in a slot since the last call.
     fn take_non_finite(&mut self, worker: WorkerId, slot: StateSlot) -> bool;
 
-    /// Asks the driver for the state of a worker's GPU. This is more expensive than [`Device::signalled`], so it is
+    /// Asks the driver for the state of a worker's GPU. This is more expensive than [`Device::signal_count`], so it is
     /// called only from time to time. Fails if the GPU is lost.
     fn health(&mut self, worker: WorkerId) -> Result<(), DeviceFault>;
 

@@ -15,7 +15,7 @@ pub use html::{escape, facts, fold, html_table, notes, table};
 pub struct PageSection {
     id: String,
     title: String,
-    /// The content in HTML, like all texts that are not [`escaped`].
+    /// The content in HTML, like all texts that are not [escaped](html::escape).
     body: String,
     /// The links to the parts of the body.
     links: String,

@@ -294,7 +294,7 @@ impl PlotInputs {
         Ok((point, series))
     }
 
-    /// The point of [`PlotInputs::at_point`] or, with panels, that of each folder.
+    /// The point of [`PlotInputs::compared_point`] or, with panels, that of each folder.
     pub fn compared_points(&self, options: &PlotOptions) -> Result<Vec<PointSeries<'_>>, Undrawn> {
         if !options.panels {
             let (point, series) = self.compared_point(options)?;

@@ -36,7 +36,7 @@ impl CellTime {
         }
     }
 
-    /// The [preferred batch](crate::core::cost::curve::preferred).
+    /// The [preferred batch](crate::core::cost::curve::preferred_batch).
     pub fn preferred_batch(&self, input: u32) -> u32 {
         match self {
             CellTime::Rows(rows) => rows.padded_curve(input).preferred_batch(),

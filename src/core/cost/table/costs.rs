@@ -213,7 +213,7 @@ impl TableCosts {
         Some(least.0 as f64 / f64::from(PARTS))
     }
 
-    /// The [preferred batch](crate::core::cost::curve::preferred) of a cell; `None` for operators.
+    /// The [preferred batch](crate::core::cost::curve::preferred_batch) of a cell; `None` for operators.
     pub fn preferred_batch(&self, cell: CellId, input: u32) -> Option<u32> {
         let costs = self.steps.get(cell.index())?;
         Some(costs.run.preferred_batch(input))

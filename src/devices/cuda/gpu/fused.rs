@@ -1,7 +1,7 @@
 //! Steps in one kernel (`kernels/fused.cu`): the rule by which a batch takes it instead of a product by cuBLAS, and the
 //! order of its weights.
 //!
-//! The rule is in one place, [`StepRule::batches`]. It follows a prototype's measurements on an H100 (µs for an LSTM
+//! The rule is in one place, `StepRule::batches`. It follows a prototype's measurements on an H100 (µs for an LSTM
 //! step of 1024, in graphs of 24 steps):
 //!
 //! | rows | float32, cuBLAS | fused, three TF32 products | bfloat16, cuBLAS | fused |

@@ -74,7 +74,7 @@ pub struct Gpus {
     fetched: Mapped<f32>,
     /// The stream of each copy to the host, and the signal after the copy.
     copies: Vec<Option<(DeviceStream, u64)>>,
-    /// Which steps are [fused](fused), for the description.
+    /// Which steps are [`fused`], for the description.
     steps: String,
     /// The size of a state, in numbers.
     state: usize,

@@ -262,7 +262,7 @@ pub fn real(
 }
 
 /// Simulates the real runs, and compares them. Each point is simulated for about this number of seconds, at least
-/// [`FEWEST_SIMULATIONS`] and at most [`SIMULATIONS`] times.
+/// `FEWEST_SIMULATIONS` and at most `SIMULATIONS` times.
 pub fn simulate(
     part: &PolicyLoads,
     real: &RunReport,

@@ -102,7 +102,7 @@ struct GpuOperator {
     form: Form,
     /// The weights of all groups, one below the other, or `None` for an operator without weights.
     weights: Option<Matrix>,
-    /// The sizes that [`own`] gives for each number of tokens.
+    /// The sizes that [`query_sizes`] gives for each number of tokens.
     own: Arc<GpuMemory>,
     /// The index of an activation's length in a state.
     length_at: u32,
