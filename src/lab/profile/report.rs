@@ -437,8 +437,11 @@ impl TableCheck {
         }
         misses.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut notes = Vec::new();
-        let largest = sizes.batches.last().copied().unwrap_or(0);
-        if wanted.supported.is_empty() && largest < wanted.formed {
+        // An interrupted search has not chosen its sizes.
+        if let Some(&largest) = sizes.batches.last()
+            && wanted.supported.is_empty()
+            && largest < wanted.formed
+        {
             notes.push(format!(
                 "the policies form batches of up to {}, and the table ends at {largest}: beyond it the line of its last two \
                  rows goes on",
