@@ -35,6 +35,19 @@ fn overrides_and_seed_reach_the_run() {
 }
 
 #[test]
+fn a_policy_may_work_ahead_without_a_limit() {
+    let desk = Desk::new();
+    let tasks = |ahead: &str| {
+        let set = format!("policy.A.ahead={ahead}");
+        desk.sim(&["--set", &set, "--set", "arrivals.rates=[50]"])
+            .ok();
+        desk.read("out/t/A/50/tasks.csv")
+    };
+    // Each is more than the tasks of the run; no worker's tasks are looked for one number after the other.
+    assert_eq!(tasks("1000000"), tasks("4294967295"));
+}
+
+#[test]
 fn quiet_leaves_the_results() {
     let desk = Desk::new();
     let loud = desk.run(&["sim", "t.toml", "--out", "out"]).ok();

@@ -388,6 +388,9 @@ impl Policy for PaddedPolicy {
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         self.now = dispatch.now();
         for unfinished in 0..=self.settings.ahead as usize {
+            if unfinished > dispatch.most_unfinished_tasks() {
+                break;
+            }
             let mut workers = dispatch.with_unfinished(unfinished);
             while let Some(worker) = workers.next(dispatch) {
                 if !self.send_next(worker, dispatch) {

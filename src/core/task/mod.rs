@@ -376,6 +376,12 @@ impl<'a> Dispatch<'a> {
         }
     }
 
+    /// The largest number of unfinished tasks that a worker has had. No worker has more, so a loop over
+    /// [`Dispatch::with_unfinished`] can end there, however far ahead the policy may work.
+    pub fn most_unfinished_tasks(&self) -> usize {
+        self.tasks.by_unfinished.len() - 1
+    }
+
     pub fn is_idle(&self, worker: WorkerId) -> bool {
         self.tasks.unfinished_tasks(worker) == 0
     }

@@ -118,6 +118,9 @@ impl<R: SelectionRule> Policy for Core<R> {
     /// Gives tasks to the workers, those with the smallest number of unfinished tasks first.
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         for unfinished in 0..=self.settings.ahead as usize {
+            if unfinished > dispatch.most_unfinished_tasks() {
+                break;
+            }
             let mut workers = dispatch.with_unfinished(unfinished);
             // Only busy workers have nodes pinned to them.
             while (unfinished > 0

@@ -3,8 +3,8 @@
 //! For an idle worker a [`SelectionRule`] chooses a cell type, and up to `max_tasks` tasks are formed from the front of
 //! its queue of subgraphs. So requests join at the next task and leave when their last cell is done. With `chunk`
 //! above 1 a task runs several steps of each chain, as a persistent kernel does: a chain that ends within a task is
-//! padded. With `ahead` above 0 a worker with few unfinished tasks counts as idle, so that its device never waits for
-//! a decision.
+//! padded. With `ahead` above 0 a worker with few unfinished tasks counts as idle, so that its device need not wait
+//! for a decision.
 
 mod batch;
 mod chain;
