@@ -31,8 +31,8 @@ use crate::lab::validate::set::{
 /// and say how wide these are, and how many are near the simulated median or in the interval. Rates and lengths differ
 /// from those of the profile.
 ///
-/// With --minutes, fewer and shorter runs, a shorter profile and fewer simulations fit the time, which is divided among
-/// the scenarios by their policies; the plan is printed before it begins.
+/// With --minutes, everything takes about that long: there are fewer and shorter real runs, a shorter profile and fewer
+/// simulations. Each scenario gets time in proportion to its policies. The plan is printed before the first measurement.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenarios that draw their requests, files or names [default: those of validate, on GPUs those of validate/gpu]
@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, value_parser = number_in(0.01..=100_000.0), conflicts_with = "minutes")]
     pub seconds: Option<f64>,
 
-    /// Time for everything; runs, profiles and simulations are as long as fits
+    /// Minutes for the whole validation; real runs, profiles and simulations are shortened to fit
     #[arg(long, value_parser = number_in(0.01..=100_000.0))]
     pub minutes: Option<f64>,
 
@@ -108,7 +108,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     refuse_equal_names(scenarios.iter())?;
     let mut time = args
         .minutes
-        .map(|minutes| TimePlan::new(minutes, &scenarios));
+        .map(|minutes| TimePlan::new(minutes, &scenarios, args.costs.is_none()));
     let short = usize::from(time.is_some());
     let target = SelectedBackend::Real(executor, Verify::Sample);
     let mut device = String::new();
@@ -165,7 +165,9 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     )?;
     if let (Some(time), Some(minutes)) = (&time, args.minutes) {
         let used = time.elapsed_seconds() / 60.0;
-        common.note(format!("took {used:.1} of {minutes} minutes"));
+        common.note(format!(
+            "the validation took {used:.1} of {minutes} minutes"
+        ));
     }
     common.note(format!(
         "profiles, results and figures in {}",
@@ -221,11 +223,10 @@ fn run_for_real(
         let left = parts.len() - place;
         let part = &mut parts[place];
         let begin = time.as_ref().map_or(0.0, |(_, own)| own.elapsed_seconds());
-        let mut piece = PIECE_SECONDS;
-        if let Some((time, own)) = &time {
-            piece = time.fit(part, plan, own, left);
-        }
-        let piece = if profile.is_some() { piece } else { 0.0 };
+        let piece = match &time {
+            Some((time, own)) => time.fit(part, plan, own, left),
+            None => PIECE_SECONDS,
+        };
         note_runs(common, part, plan);
         let run = |stop: &AtomicBool, done: &(dyn Fn() + Sync)| {
             let after = || {

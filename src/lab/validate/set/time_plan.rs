@@ -1,5 +1,5 @@
-//! The division of the minutes of a validation among its scenarios, policies and steps. What one step saves or takes too
-//! long, the later ones have more or less of.
+//! The division of the minutes of a validation among its scenarios, policies and steps. If a step takes less
+//! or more time than planned, the later steps get the difference.
 
 use std::fmt::Write as _;
 
@@ -11,6 +11,8 @@ use crate::lab::scenario::{Load, Scenario};
 #[derive(Clone, Debug)]
 pub struct TimePlan {
     budget: TimeBudget,
+    /// Whether the costs are measured, before the runs and after each.
+    profiles: bool,
     /// The policies of scenarios that have not begun.
     policies_left: usize,
     /// The seconds of a run beside its requests: the drain, the verification, the files.
@@ -28,9 +30,11 @@ const BESIDE: f64 = 0.4;
 const PIECE: [f64; 2] = [0.05, 1.0];
 
 impl TimePlan {
-    pub fn new(minutes: f64, scenarios: &[Scenario]) -> TimePlan {
+    /// A plan for the scenarios. `profiles` says whether their costs are measured.
+    pub fn new(minutes: f64, scenarios: &[Scenario], profiles: bool) -> TimePlan {
         TimePlan {
             budget: TimeBudget::new(60.0 * minutes),
+            profiles,
             policies_left: scenarios.iter().map(|one| one.policies.len()).sum(),
             beside: BESIDE,
         }
@@ -54,13 +58,21 @@ impl TimePlan {
             let policies = scenario.policies.len();
             let time = self.share(policies);
             let [before, runs, pieces, simulations] = SHARES.map(|share| share * time);
-            write!(
-                text,
-                "\n{}: {time:.0} s: {before:.0} s of profile, {runs:.0} s for {} real runs and {pieces:.0} s of profile \
-                 after them, {simulations:.0} s of simulations",
-                scenario.name,
-                policies * plan.loads.len() * plan.repeats as usize
-            )
+            let count = policies * plan.loads.len() * plan.repeats as usize;
+            let name = &scenario.name;
+            if self.profiles {
+                write!(
+                    text,
+                    "\n{name}: {time:.0} s: {before:.0} s of profile, {runs:.0} s for {count} real runs and {pieces:.0} s \
+                     of profile after them, {simulations:.0} s of simulations"
+                )
+            } else {
+                let runs = time - simulations;
+                write!(
+                    text,
+                    "\n{name}: {time:.0} s: {runs:.0} s for {count} real runs, {simulations:.0} s of simulations"
+                )
+            }
             .expect("a string takes all");
         }
         text
@@ -100,7 +112,11 @@ impl TimePlan {
         let count = plan.loads.len() as f64 * f64::from(plan.repeats);
         let each = seconds.max(0.0) / count;
         let [least, most] = PIECE;
-        let piece = (each * pieces / (runs + pieces)).clamp(least, most);
+        let piece = if self.profiles {
+            (each * pieces / (runs + pieces)).clamp(least, most)
+        } else {
+            0.0
+        };
         let requests = (each - piece - self.beside) * count / run_seconds(plan);
         if let Load::Drawn {
             requests: count, ..
