@@ -41,8 +41,8 @@ pub trait CostModel: Send + Sync {
 
     /// The extra time of a launch for each further task of the worker's last decision: the host has to handle the ends
     /// of its tasks and the requests that arrived meanwhile.
-    fn further_launch(&self, _batch: u32) -> Nanos {
-        Nanos::ZERO
+    fn further_launch(&self, _batch: u32) -> Option<Nanos> {
+        None
     }
 
     /// What it costs that the rows of a step of whole requests are not those of its cell's step before. `earlier` are

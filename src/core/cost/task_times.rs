@@ -92,8 +92,7 @@ impl TaskTimes {
 impl Timing for TaskTimes {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start {
         let mut start = self.costs.start(task, submit, idle);
-        let further = self.costs.further_launch(task.batch);
-        if further > Nanos::ZERO {
+        if let Some(further) = self.costs.further_launch(task.batch) {
             let worker = task.worker.index();
             if self.decisions.len() <= worker {
                 self.decisions.resize(worker + 1, DecisionCount::default());

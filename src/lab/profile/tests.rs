@@ -460,7 +460,7 @@ fn what_whole_requests_and_decisions_cost_on_a_gpu_is_found() {
     let all = |costs: &TableCosts, batch: u32| {
         [
             costs.launch(batch, true),
-            costs.further_launch(batch),
+            costs.further_launch(batch).unwrap_or_default(),
             costs.extra(Extra::Requests, batch),
             costs.row_change(&step(batch), &[step(batch + 1)]).device,
             costs.cell(&step(batch)),

@@ -256,11 +256,9 @@ impl CostModel for TableCosts {
         }
     }
 
-    fn further_launch(&self, batch: u32) -> Nanos {
-        match &self.launches.further {
-            None => Nanos::ZERO,
-            Some(curve) => curve.time(batch),
-        }
+    fn further_launch(&self, batch: u32) -> Option<Nanos> {
+        let curve = self.launches.further.as_ref()?;
+        Some(curve.time(batch))
     }
 
     #[inline]
