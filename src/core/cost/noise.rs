@@ -79,7 +79,6 @@ struct NoiseRow {
     time_ns: Nanos,
     factor: Option<f64>,
     ns: Nanos,
-    #[serde(default)]
     late_ns: Option<i64>,
 }
 
@@ -202,16 +201,21 @@ impl NoiseRecord {
         let mut reader = csv::ReaderBuilder::new()
             .comment(Some(b'#'))
             .from_reader(text.as_bytes());
+        let wanted = "a noise record has the columns time_ns,size,factor,ns and perhaps late_ns, as batchlab profile \
+                      writes them";
+        let refuse_file = |problem: String| Error::input(format!("{name}: {problem}; {wanted}"));
+        let header = reader
+            .headers()
+            .map_err(|problem| refuse_file(problem.to_string()))?;
+        if !header.iter().any(|column| column == "factor") {
+            return Err(refuse_file("no column factor".into()));
+        }
         let mut tasks = Vec::new();
         let mut starts = Vec::new();
         // The sums of times must fit the clock.
         let mut together = 0.0;
         for (number, row) in (1..).zip(reader.deserialize::<NoiseRow>()) {
-            let row = row.map_err(|problem| {
-                let wanted = "a noise record has the columns time_ns,size,factor,ns and perhaps late_ns, as batchlab \
-                              profile writes them";
-                Error::input(format!("{name}: {problem}; {wanted}"))
-            })?;
+            let row = row.map_err(|problem| refuse_file(problem.to_string()))?;
             let refuse = |problem: String| Error::input(format!("{name}: row {number}: {problem}"));
             let ns = row.ns.0.max(1) as f64;
             match (row.factor, row.late_ns) {
@@ -233,8 +237,8 @@ impl NoiseRecord {
                 (None, Some(late)) => {
                     if late.unsigned_abs() > LAST_ARRIVAL.0 {
                         return Err(refuse(format!(
-                            "late_ns {late} is out of range; up to {} either way",
-                            LAST_ARRIVAL.0
+                            "late_ns {late} is out of range; from -{most} to {most}",
+                            most = LAST_ARRIVAL.0
                         )));
                     }
                     together += ns;
