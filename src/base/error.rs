@@ -19,7 +19,7 @@ pub enum Error {
     /// Points of a run are missing that other shards have to compute. Exit code 3.
     #[error("{0}")]
     Incomplete(String),
-    /// A measurement is not good enough for what it is for (`--strict`). Exit code 4.
+    /// A measurement is too inaccurate to be used (`--strict`). Exit code 4.
     #[error("{0}")]
     Unusable(String),
     /// The user stopped the run. Exit code 1.

@@ -126,8 +126,8 @@ fn schedules_agree_with_the_reference() {
             .expect("a picture below the input");
         let run: Run = toml::from_str(input).unwrap();
         // The specification from which the reference was written has no switches and no persistent kernels: steps cost
-        // the same in every task. It has no rows that stay in place. Nor does it say how a file describes a model; the cut of graphs is compared on the
-        // random ones of the model "graphs".
+        // the same in every task. It has no rows that stay in place either, and does not say how a file describes a
+        // model. The cut of graphs is compared on the random ones of the model "graphs".
         let beyond = [
             ".switch,",
             ".persistent,",

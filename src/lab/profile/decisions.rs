@@ -24,7 +24,7 @@ const TASKS: [u32; 2] = [1, 5];
 /// The words of a typical sentence. One member in this number ends with each task.
 const WORDS: u32 = 20;
 
-/// The decisions of a number of tasks.
+/// The decisions that are measured with each number of tasks.
 const DECISIONS: u32 = 40;
 
 /// The first decisions, which run on cold caches and do not count.
@@ -85,7 +85,7 @@ pub fn measure(
     Ok(())
 }
 
-/// The shape of a request: a sentence, of which the first ones are in different places.
+/// The shape of a request: a sentence. The first ones differ in length, so that they do not all end at once.
 fn shape(wanted: &ProfileTarget, number: u32, batch: u32, words: u32) -> Shape {
     let length = if number < batch {
         1 + number % words

@@ -27,7 +27,7 @@ const TASKS: usize = 9;
 /// The levels before the first change, in which the host gets ahead of the device.
 const LEAD: u32 = 8;
 
-/// The largest number of changes of a task but one.
+/// A staircase has at most one change more than this.
 const CHANGES: u32 = 8;
 
 /// The part of the rows that changes with a level.
@@ -169,7 +169,7 @@ fn shape(wanted: &ProfileTarget, kind: LevelKind, stairs: &Staircase, number: u3
     }
 }
 
-/// Adds the tasks of a run, but the first of each worker. The row of trees is the mean of their levels.
+/// Adds the tasks of a run, all but the first of each worker. The row of trees is the mean of their levels.
 fn add_tasks(
     served: &ServiceRun,
     kind: LevelKind,

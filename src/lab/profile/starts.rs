@@ -19,7 +19,7 @@ type StartKind = (SmallVec<[CellId; 2]>, u32, u32);
 #[derive(Debug, Default)]
 pub struct Starts {
     watched: BTreeMap<StartKind, Vec<WatchedStart>>,
-    /// The mean time from start to start in the last window.
+    /// The mean time from start to start on one worker in the last window.
     period: Nanos,
 }
 
@@ -54,7 +54,8 @@ pub fn watch(
     let starts = &mut profile.starts;
     starts.add(&served, 0, subject.host_observed_times());
     if let Some(last) = served.tasks.last() {
-        starts.period = Nanos(last.finish.0 / served.tasks.len() as u64);
+        let workers = subject.settings.workers as u64;
+        starts.period = Nanos(last.finish.0 * workers / served.tasks.len() as u64);
     }
     Ok(())
 }

@@ -57,7 +57,7 @@ fn any(rnn: Rnn, cases: &[Case]) -> Vec<Configuration> {
     kernels.collect()
 }
 
-/// Those of them whose rows can be clusters, as such.
+/// The mappings whose rows can be clusters, with states exchanged in the cluster.
 fn clusters(rnn: Rnn, cases: &[Case]) -> Vec<Configuration> {
     let kernels = any(rnn, cases)
         .into_iter()
