@@ -23,9 +23,9 @@ from scale import DEFAULT, FULL, TINY
 Part = namedtuple("Part", "name seconds about run")
 
 PARTS = [
-    Part("answers", 90, "what is found; every cell, format and policy against the CPU", items_answers.run),
+    Part("answers", 90, "what is found; every cell under four policies against the CPU", items_answers.run),
     Part("steps", 80, "steps against floors, full batches, scheduling, PyTorch", items_steps.run),
-    Part("fused", 35, "fused steps beside cuBLAS", items_steps.fused_steps),
+    Part("fused", 35, "fused steps compared with cuBLAS", items_steps.fused_steps),
     Part("host", 20, "the host's time for a task", items_host.run),
     Part("workloads", 75, "LSTM, seq2seq and trees: three policies, peaks and latency at half load", items_workloads.run),
     Part("three-ways", 45, "cellular batching, graph batching and DVABatch at equal loads", items_three.run),
@@ -33,7 +33,7 @@ PARTS = [
     Part("persistent", 30, "GRNN's kernels at the sizes of its Table 1, cuDNN beside them", items_persistent.sequences),
     Part("regret", 20, "the mappings that GRNN's model ranks first, among a sample of all", items_persistent.sampled),
     Part("grnn-figures", 15, "what else GRNN's tables and figures ask for, and all of them beside the paper's", items_persistent.figures),
-    Part("validate", 110, "simulated against real: sentences and trees, with --full translation too", items_validation.run),
+    Part("validate", 110, "simulated against real: sentences and trees; with --full also translation, DVABatch and BERT", items_validation.run),
 ]
 NAMES = [part.name for part in PARTS]
 

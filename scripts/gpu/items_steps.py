@@ -9,7 +9,7 @@ from read import costs_of, rows_of, share_of_floor
 
 TORCH = pathlib.Path(__file__).parent / "torch_steps.py"
 
-# What the issue of measuring is about: shares and times that are asked for.
+# What is asked for: a step's time over its floor, the share of back-to-back steps, and microseconds added to a task.
 WITHIN_OF_FLOOR = 1.15
 SHARE_OF_BACK_TO_BACK = 0.97
 ADDED_US = 5.0

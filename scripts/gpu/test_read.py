@@ -1,4 +1,4 @@
-"""The parts' reading and judging, on recorded results of an H100 (recorded/): `python3 -m unittest` in this folder."""
+"""The parts' reading and judging, on results in recorded/ (of an H100; its floors are round numbers): `python3 -m unittest` in this folder."""
 
 import json
 import pathlib
