@@ -1,14 +1,14 @@
-// Kernels that do nothing else than what no other can do in less time: to be launched, and to read.
+// Kernels whose times are floors of all others: one is only launched, the other only reads.
 
 #include "portable.cuh"
 
-// A launch. It stores a number that no launch is given, so that there is something to compile.
+// Is only launched. The condition never holds; it keeps the kernel from being empty.
 KERNEL launched(u32 number, u32 *result) {
   if (number == NOWHERE) *result = number;
 }
 EXPORT_KERNEL(launched)
 
-// Reads `count` numbers, a multiple of four, as often as there are rounds, past the caches that multiprocessors do not share.
+// Reads `count` numbers, a multiple of four, once in each round, past the caches that multiprocessors do not share.
 // Each thread adds up what it reads, so that all of it is read.
 KERNEL read_again(u32 rounds, u32 count, const float *__restrict__ numbers, float *__restrict__ results) {
   // The number of a thread's loads in flight.

@@ -31,7 +31,8 @@ pub struct Task<'a> {
     /// them. A request starts with the first of its tasks to start.
     pub requests: &'a [RequestId],
     pub members: Members<'a>,
-    /// Who joins, for a task of nodes whose other members go on from the worker's previous task of this cell type.
+    /// Who joins, for a task of nodes whose other members go on from the previous task of this cell type on
+    /// the same stream of the worker.
     /// `None` if the policy does not compare the two tasks.
     pub joined: Option<Joined<'a>>,
     /// What an iteration of a language model does; `None` for other models. The batch of its step is the number of

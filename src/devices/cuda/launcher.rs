@@ -388,6 +388,8 @@ impl<'d, D: Device> Launcher<'d, D> {
         let launch = self.last_launch(id);
         self.take(size.cell, launch);
         let Launcher { states, task, .. } = self;
+        // A request that the list has twice has failed after its first node was taken.
+        task.taken.retain(|node| states.is_chain(node.request));
         let rows = states.open_rows(id, size.cell);
         if task.taken.is_empty() && states.rows[rows].chains() == 0 {
             self.wait_for_uses(id)?;

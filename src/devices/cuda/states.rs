@@ -192,6 +192,11 @@ impl GpuStates {
         })
     }
 
+    /// Whether a request is a chain that has begun and neither ended nor failed.
+    pub fn is_chain(&self, request: RequestId) -> bool {
+        matches!(self.requests[request.index()], RequestSlots::Chain(_))
+    }
+
     /// The rows of a cell type as a batch, all of which is gathered.
     pub fn gather_rows(&self, rows: usize, batch: &mut Gathering) {
         batch.rows.clear();

@@ -357,7 +357,7 @@ impl Streams {
     }
 }
 
-/// A row of a gather, with the node that was queued last in it.
+/// A row of a gather, with one of its nodes: the one that is queued, or the next.
 #[derive(Clone, Copy, Debug)]
 pub struct GatheredNode {
     pub request: RequestId,

@@ -95,11 +95,11 @@ impl FromStr for Mapping {
 /// How the blocks of a row pass on their elements of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exchange {
-    /// The way through memory, that is, the L2 cache: all blocks are resident, and count each other.
+    /// Through memory, that is, the L2 cache: all blocks are resident, and count those that have arrived.
     Memory,
-    /// No way: a row is one block, which keeps the state in its shared memory.
+    /// Not at all: a row is one block, which keeps the state in its shared memory.
     Block,
-    /// The way within a cluster, whose blocks write into each other's shared memory.
+    /// Within a cluster, whose blocks write into each other's shared memory.
     Cluster,
 }
 
@@ -117,7 +117,7 @@ impl Mapping {
         sizes.hidden.div_ceil(self.tile_width)
     }
 
-    /// The shortest way for the states on a GPU with clusters of up to this number of blocks, 1 if it has none. A GRU
+    /// The fastest exchange on a GPU with clusters of up to this number of blocks, 1 if it has none. A GRU
     /// with one synchronisation pays with more products for saving one in memory; elsewhere there is nothing to save.
     pub fn exchange(&self, sizes: &RnnSizes, cluster_blocks: u32) -> Exchange {
         let columns = self.columns(sizes);

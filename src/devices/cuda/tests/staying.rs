@@ -201,6 +201,21 @@ fn a_request_that_a_list_has_twice_fails() {
 }
 
 #[test]
+fn a_request_that_joins_twice_fails_and_takes_no_row() {
+    let (mut device, network, requests) = bench("lstm", &["chain:6", "chain:6", "chain:5"]);
+    let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
+    hand.run(3, &[(0, 0), (0, 0), (1, 0)]);
+    assert!(hand.cuda.failure(RequestId(0)).is_some());
+    for node in 0..5 {
+        hand.run(2, &[(1, node + 1), (2, node)]);
+    }
+    for request in [1, 2] {
+        let alone = network.alone(RequestId(request), &requests.graphs[request as usize]);
+        assert_eq!(hand.cuda.output(RequestId(request)), Some(alone));
+    }
+}
+
+#[test]
 fn ended_rows_of_whole_requests_stay_as_padding() {
     let (mut device, network, requests) = bench("lstm", &["chain:2", "chain:5", "chain:3"]);
     let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);

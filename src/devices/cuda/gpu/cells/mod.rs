@@ -259,10 +259,10 @@ impl WorkSetup<'_> {
     }
 
     /// A launch that changes single rows, of each of which the threads share the `units`. The kernel's arguments are
-    /// the changes, the table's rows, `arguments`, and the age.
+    /// the changes, the table's rows, `arguments`, and the age. Each launch sets how many rows change.
     fn changing(&self, kernel: &str, units: u32, arguments: impl Argument) -> KernelCall {
         let rows = self.shape.rows.min(MOST_CHANGES as u32);
-        let grid = (blocks(units, rows, self.multiprocessors), rows);
+        let grid = (blocks(units, rows, self.multiprocessors), 1);
         let function = self.kernels.function(kernel);
         let arguments = (0u64, self.table.rows, arguments, self.table.age);
         KernelCall::new(function, grid, arguments).with_changes()
