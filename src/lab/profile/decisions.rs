@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::samples::{MedianCost, SamplesByBatch, costs};
 use super::service::{ServiceRun, serve};
+use super::steady::WORDS;
 use super::targets::ProfileTarget;
 use super::{NetworkProfile, ProfileSettings, ProfileSubject};
 use crate::base::error::Result;
@@ -20,9 +21,6 @@ use crate::core::workload::shape::Shape;
 
 /// The tasks of a decision: one, and BatchMaker's number.
 const TASKS: [u32; 2] = [1, 5];
-
-/// The words of a typical sentence. One member in this number ends with each task.
-const WORDS: u32 = 20;
 
 /// The decisions that are measured with each number of tasks.
 const DECISIONS: u32 = 40;

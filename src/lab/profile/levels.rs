@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use super::samples::MedianCost;
+use super::samples::{MedianCost, QUARTILES};
 use super::service::{QueuedSteps, ServiceRun, serve_watched};
 use super::targets::ProfileTarget;
 use super::{NetworkProfile, ProfileSettings, ProfileSubject};
 use crate::base::error::Result;
-use crate::base::units::{Nanos, WorkerId};
+use crate::base::units::{Nanos, TaskId, WorkerId};
 use crate::core::cost::table::{CostTable, Overhead, TableCosts};
 use crate::core::cost::timing::task_time;
 use crate::core::policy::merged::Merged;
@@ -134,12 +134,16 @@ pub fn measure(
             max_batch: requests,
             ..Merged::default()
         };
-        let served = serve_watched(subject, shapes, clients, &policy, 0)?;
-        let row = match kind {
-            LevelKind::Trees => 0,
-            _ => size,
-        };
-        add_tasks(&served, *kind, row, requests, stairs.changes, profile);
+        let (served, queued) = serve_watched(subject, shapes, clients, &policy, 0)?;
+        add_tasks(
+            &served,
+            &queued,
+            *kind,
+            size,
+            requests,
+            stairs.changes,
+            profile,
+        );
     }
     Ok(())
 }
@@ -169,17 +173,18 @@ fn shape(wanted: &ProfileTarget, kind: LevelKind, stairs: &Staircase, number: u3
     }
 }
 
-/// Adds the tasks of a run, all but the first of each worker. The row of trees is the mean of their levels.
+/// Adds the tasks of a run, all but the first of each worker. The size of trees is the mean of their levels.
 fn add_tasks(
     served: &ServiceRun,
+    queued: &BTreeMap<TaskId, QueuedSteps>,
     kind: LevelKind,
-    row: u32,
+    size: u32,
     requests: u32,
     changes: u32,
     profile: &mut NetworkProfile,
 ) {
     for (before, task) in served.submission_order() {
-        let Some(QueuedSteps { steps, host }) = served.queued.get(&task.task) else {
+        let Some(QueuedSteps { steps, host }) = queued.get(&task.task) else {
             continue;
         };
         if before.is_none() || task.batch != requests {
@@ -191,7 +196,7 @@ fn add_tasks(
         let mean = rows.div_ceil(u64::from(levels.max(1))) as u32;
         profile.levels.push(LevelTask {
             kind,
-            size: if is_tree { mean } else { row },
+            size: if is_tree { mean } else { size },
             requests,
             changes: if is_tree { levels } else { changes },
             steps: steps.clone(),
@@ -263,8 +268,6 @@ fn host_rows(tasks: &[LevelTask]) -> BTreeMap<u32, MedianCost> {
 
 /// The medians, which are at least 0, and the standard deviations.
 fn medians(values: BTreeMap<u32, Vec<f64>>) -> BTreeMap<u32, MedianCost> {
-    /// The distance of the quartiles of a normal distribution in standard deviations.
-    const QUARTILES: f64 = 1.349;
     let mut costs = BTreeMap::new();
     for (batch, mut values) in values {
         values.sort_by(f64::total_cmp);
@@ -277,7 +280,7 @@ fn medians(values: BTreeMap<u32, Vec<f64>>) -> BTreeMap<u32, MedianCost> {
 }
 
 /// The costs of a table and of further rows.
-fn costs_with(csv: &str, rows: &[NamedRows], model: &Model) -> Option<TableCosts> {
+pub fn costs_with(csv: &str, rows: &[NamedRows], model: &Model) -> Option<TableCosts> {
     let mut text = csv.to_string();
     let columns = text.lines().next()?.split(',').count();
     for (name, costs) in rows {

@@ -16,7 +16,6 @@ use crate::base::clock;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::units::Nanos;
 use crate::core::cost::noise::{MeasuredStart, MeasuredTask, NoiseRecord};
-use crate::core::cost::table::{CostTable, Overhead};
 use crate::core::record::execution::Decisions;
 use crate::core::workload::model::Model;
 use crate::core::workload::row_names::{
@@ -407,9 +406,7 @@ fn rows_of_gpus(
     for (name, costs) in levels::rows(profile, model, &csv) {
         all.extend(lines(name, 0, 1.0, &costs, sized));
     }
-    let costs = CostTable::parse(&csv, "the profile")
-        .and_then(|table| table.costs_for(&model.cell_types(), Overhead::default()));
-    if let Ok(costs) = costs {
+    if let Some(costs) = levels::costs_with(&csv, &[], model) {
         let [gather, further] = decisions::launches(profile, &costs);
         all.extend(lines(GATHER_LAUNCH, 0, 1.0, &gather, sized));
         all.extend(lines(FURTHER_LAUNCH, 0, 1.0, &further, sized));

@@ -12,6 +12,9 @@ use crate::core::cost::curve::Curve;
 /// A median and the standard deviation, which is in nanoseconds.
 pub type MedianCost = (Nanos, f64);
 
+/// The distance of the quartiles of a normal distribution in standard deviations.
+pub const QUARTILES: f64 = 1.349;
+
 /// The samples of each batch size.
 pub type SamplesByBatch = BTreeMap<u32, TimeSamples>;
 
@@ -270,10 +273,8 @@ impl TimeSamples {
         Nanos(self.quartile(2))
     }
 
-    /// The standard deviation in nanoseconds. The quartiles of a normal distribution are 1.349 standard deviations
-    /// apart.
+    /// The standard deviation in nanoseconds, by the quartiles.
     pub fn deviation(&self) -> f64 {
-        const QUARTILES: f64 = 1.349;
         (self.quartile(3) - self.quartile(1)) as f64 / QUARTILES
     }
 

@@ -32,8 +32,6 @@ pub struct ServiceRun {
     pub decisions: Decisions,
     /// The steps of tasks of whole requests, on devices that time them.
     pub steps: BTreeMap<TaskId, Vec<StepTime>>,
-    /// The steps of each task, in a run that was watched.
-    pub queued: BTreeMap<TaskId, QueuedSteps>,
     /// When the run started, since the start of the profile.
     started: Nanos,
     block: u32,
@@ -64,18 +62,37 @@ pub fn serve(
     policy: &dyn registry::Settings,
     largest: u32,
 ) -> Result<ServiceRun> {
-    run(subject, shapes, clients, policy, largest, false)
+    run(subject, shapes, clients, policy, largest, None)
 }
 
-/// Serves requests, and notes the steps of tasks.
+/// Serves requests as [`serve`] does, and notes each task's steps and the host's time to queue them.
 pub fn serve_watched(
     subject: &mut ProfileSubject<'_>,
     shapes: Vec<Shape>,
     clients: usize,
     policy: &dyn registry::Settings,
     largest: u32,
-) -> Result<ServiceRun> {
-    run(subject, shapes, clients, policy, largest, true)
+) -> Result<(ServiceRun, BTreeMap<TaskId, QueuedSteps>)> {
+    let noted: RefCell<BTreeMap<TaskId, QueuedSteps>> = RefCell::default();
+    let mut see = |id: TaskId, task: &Task<'_>, _: Option<&MemberList>| {
+        let queued = QueuedSteps {
+            steps: task.steps.to_vec(),
+            host: Nanos::ZERO,
+        };
+        noted.borrow_mut().insert(id, queued);
+    };
+    let mut queued = |id: TaskId, host: Nanos| {
+        if let Some(task) = noted.borrow_mut().get_mut(&id) {
+            task.host = host;
+        }
+    };
+    let watcher = Watcher {
+        members: false,
+        see: &mut see,
+        queued: Some(&mut queued),
+    };
+    let served = run(subject, shapes, clients, policy, largest, Some(watcher))?;
+    Ok((served, noted.into_inner()))
 }
 
 fn run(
@@ -84,7 +101,7 @@ fn run(
     clients: usize,
     policy: &dyn registry::Settings,
     largest: u32,
-    is_watched: bool,
+    watcher: Option<Watcher<'_>>,
 ) -> Result<ServiceRun> {
     let ProfileSubject {
         wanted,
@@ -119,32 +136,16 @@ fn run(
         &mut random::sequence(0, 0, "profile"),
     );
     let (mut backend, log) = subject.start(&requests, largest)?;
-    let noted: RefCell<BTreeMap<TaskId, QueuedSteps>> = RefCell::default();
-    let mut see = |id: TaskId, task: &Task<'_>, _: Option<&MemberList>| {
-        let queued = QueuedSteps {
-            steps: task.steps.to_vec(),
-            host: Nanos::ZERO,
-        };
-        noted.borrow_mut().insert(id, queued);
-    };
-    let mut queued = |id: TaskId, host: Nanos| {
-        if let Some(task) = noted.borrow_mut().get_mut(&id) {
-            task.host = host;
-        }
-    };
     let mut watched;
-    let backend_of_run: &mut dyn Backend = if is_watched {
-        watched = WatchedBackend {
-            backend: &mut *backend,
-            watcher: Watcher {
-                members: false,
-                see: &mut see,
-                queued: Some(&mut queued),
-            },
-        };
-        &mut watched
-    } else {
-        &mut *backend
+    let backend_of_run: &mut dyn Backend = match watcher {
+        Some(watcher) => {
+            watched = WatchedBackend {
+                backend: &mut *backend,
+                watcher,
+            };
+            &mut watched
+        }
+        None => &mut *backend,
     };
     engine::run(
         &mut source,
@@ -168,7 +169,6 @@ fn run(
         tasks: recorder.execution.tasks,
         decisions: recorder.execution.decisions,
         steps,
-        queued: noted.into_inner(),
         started,
         block: now.block.get(),
     })

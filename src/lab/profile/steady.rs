@@ -33,7 +33,7 @@ pub(super) const ROWS: u32 = 256;
 const MOST_TRAINS: u32 = 16;
 
 /// The words of a typical sentence. In a batch of sentences, one member in this number ends with each step.
-const WORDS: u32 = 20;
+pub(super) const WORDS: u32 = 20;
 
 /// The sets of requests on which an operator is measured.
 const SETS: usize = 8;
