@@ -4,7 +4,7 @@ import json
 import shutil
 
 from bench import Skip
-from read import told, verified
+from read import describe_verified, missing_answers, verified
 
 # Model, dataset, and the policies that take it.
 MODELS = [
@@ -85,13 +85,13 @@ def answers(bench, model, dataset, sequences, precision, workers=1, persistent=F
 
     def judge():
         rows, _ = bench.real(path, name, verify="all" if short else "sample")
-        undone = [row["policy"] for row in rows if int(row["completed"]) != scale.verified_requests]
         found = verified(bench.host(name))
-        if undone or not found:
-            return False, f"not all done: {', '.join(undone)}" if undone else "nothing was verified"
+        missing = missing_answers(rows, found, scale.verified_requests)
+        if missing:
+            return False, missing
         replay = bench.call("replay", bench.folder / "runs" / name / "answers")
         same = "decided the same again" if replay.code == 0 else f"replay: {replay.last_words()}"
-        return replay.code == 0, f"{len(rows)} policies: {told(found)}; {same}"
+        return replay.code == 0, f"{len(rows)} policies: {describe_verified(found)}; {same}"
 
     return judge
 

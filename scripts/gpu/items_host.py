@@ -1,7 +1,7 @@
 """What the host takes for a task where requests join and leave."""
 
 from bench import Skip, table
-from read import host_times
+from read import host_times, peaks
 
 # What is asked for of cellular batching: microseconds of the host for a task of 512 rows.
 TASK_US = 5.0
@@ -17,7 +17,6 @@ def judged(bench, precision):
     times = host_times(bench.host(label))
     if not times:
         raise Skip("no run had a task")
-    peaks = {row["policy"]: float(row["throughput_rps"]) for row in rows}
     number = lambda value: "" if value is None else f"{value:.1f}"
     lines = [
         (each.policy, f"{each.task_us:.2f}", f"{each.decision_us:.2f}", number(each.launches_per_task), number(each.copied_bytes_per_task))
@@ -25,9 +24,9 @@ def judged(bench, precision):
     ]
     bench.write(f"host-{precision}.txt", table(("policy", "us a task", "us a decision", "launches", "bytes"), lines))
     cellular = [each.task_us for each in times if each.policy.startswith("cellular")]
-    told = ", ".join(f"{each.policy} {each.task_us:.2f}" for each in times)
-    served = ", ".join(f"{policy} {peak:.0f}" for policy, peak in peaks.items())
-    return bool(cellular) and max(cellular) <= TASK_US, f"us of the host a task: {told} (asked for: {TASK_US:.0f}); requests/s: {served}"
+    host = ", ".join(f"{each.policy} {each.task_us:.2f}" for each in times)
+    served = ", ".join(f"{policy} {peak:.0f}" for policy, peak in peaks(rows).items())
+    return bool(cellular) and max(cellular) <= TASK_US, f"us of the host a task: {host} (asked for: {TASK_US:.0f}); requests/s: {served}"
 
 
 def run(bench):

@@ -3,7 +3,8 @@
 import json
 
 from bench import Skip, table
-from read import told, verified
+from items_steps import element
+from read import describe_verified, missing_answers, peaks, verified
 
 # A stage may take this multiple of the best time of memory and products on this GPU. Matrices of convolutions are written out and
 # read again, which the roofline leaves out.
@@ -84,12 +85,12 @@ def answers(bench, network, precision):
     name = f"{network.split('/')[-1].removesuffix('.csv')}-{precision}"
     path = scenario(bench, name, network, precision, "scenarios/devices/h200.toml")
     rows, _ = bench.real(path, name, verify="sample")
-    undone = [row["policy"] for row in rows if int(row["completed"]) != bench.scale.network_requests]
     found = verified(bench.host(name))
-    if undone or not found:
-        return False, f"not all done: {', '.join(undone)}" if undone else "nothing was verified"
-    peaks = ", ".join(f"{row['policy']} {float(row['throughput_rps']):.0f}" for row in rows)
-    return True, f"{len(rows)} policies: {told(found)}; requests a second: {peaks}"
+    missing = missing_answers(rows, found, bench.scale.network_requests)
+    if missing:
+        return False, missing
+    served = ", ".join(f"{policy} {peak:.0f}" for policy, peak in peaks(rows).items())
+    return True, f"{len(rows)} policies: {describe_verified(found)}; requests a second: {served}"
 
 
 def own_roofline(bench, precision):
@@ -99,7 +100,7 @@ def own_roofline(bench, precision):
     path.write_text(
         ROOFLINE.format(
             precision=precision, bandwidth=max(1, int(floors.bytes_per_s / 1e6)),
-            peak=max(1, int(floors.operations_per_s / 1e9)), bytes=4 if precision in ("f32", "tf32") else 2,
+            peak=max(1, int(floors.operations_per_s / 1e9)), bytes=element(precision),
         )
     )
     return path
@@ -139,7 +140,7 @@ def shipped(bench):
     rows, _ = bench.real("scenarios/dvabatch/real.toml", "real", f"workload.requests={bench.scale.network_requests}", verify="all")
     found = verified(bench.host("real"))
     done = all(int(row["completed"]) == bench.scale.network_requests for row in rows)
-    return done and bool(found), f"{told(found) if found else 'nothing was verified'}; {len(rows)} runs"
+    return done and bool(found), f"{describe_verified(found) if found else 'nothing was verified'}; {len(rows)} runs"
 
 
 def run(bench):

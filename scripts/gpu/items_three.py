@@ -1,7 +1,7 @@
 """Cellular batching, graph batching and DVABatch on one trace at equal loads."""
 
 from bench import Skip, table
-from read import behind, by_load, late_points
+from read import behind, by_load, late_points, peaks
 
 SCENARIO = """name = "three-ways"
 
@@ -55,8 +55,8 @@ def judged(bench, precision):
     rows, _ = bench.real(
         path, f"three-peak-{precision}", "arrivals={ process = 'offline' }", "metrics.warmup=none", *scale.settings
     )
-    peaks = {row["policy"]: float(row["throughput_rps"]) for row in rows}
-    rates = ", ".join(f"{percent / 100 * min(peaks.values()):.3g}" for percent in LOADS)
+    most = peaks(rows)
+    rates = ", ".join(f"{percent / 100 * min(most.values()):.3g}" for percent in LOADS)
     rows, _ = bench.real(path, f"three-{precision}", f"arrivals.rates=[{rates}]", *scale.settings)
     figures = {name: by_load(rows, f"{name}_ms") for name in ("p50", "p90", "p99")}
     lines = [
@@ -69,7 +69,7 @@ def judged(bench, precision):
     if not compared:
         raise Skip("too few requests for a 90th percentile")
     ratios = ", ".join(f"{1 / ratio:.2f} at {load:.0f} req/s ({best})" for load, ratio, best in compared)
-    served = ", ".join(f"{policy} {peak:.0f}" for policy, peak in peaks.items())
+    served = ", ".join(f"{policy} {peak:.0f}" for policy, peak in most.items())
     late = late_points(rows)
     return all(ratio <= 1 for _, ratio, _ in compared), (
         f"p90 of the best other over that of cellular batching: {ratios}; requests/s at most: {served}"

@@ -2,7 +2,7 @@
 kernels beside single steps."""
 
 from bench import Skip, table
-from read import rows_of
+from read import late_points, peaks, rows_of
 
 # Scenario, and the ratio by which the paper's cellular batching is ahead of the best other.
 WORKLOADS = [("chains", 1.25), ("seq2seq", 1.6), ("trees", 1.8)]
@@ -14,7 +14,7 @@ def offline(bench, name, precision):
         f"workload.requests={bench.scale.requests}", f"device.precision={precision}", "metrics.warmup=none",
         *bench.scale.settings,
     )
-    return {row["policy"]: float(row["throughput_rps"]) for row in rows}
+    return peaks(rows)
 
 
 def at_rate(bench, name, precision, rate):
@@ -27,22 +27,22 @@ def at_rate(bench, name, precision, rate):
 
 
 def compared(bench, name, ratio, precision):
-    peaks = offline(bench, name, precision)
-    others = {policy: peak for policy, peak in peaks.items() if policy != "cellular"}
+    most = offline(bench, name, precision)
+    others = {policy: peak for policy, peak in most.items() if policy != "cellular"}
     rival = max(others, key=others.get)
-    ahead = peaks["cellular"] / others[rival]
+    ahead = most["cellular"] / others[rival]
     # Half of what the slower of the two bears, so that both settle.
-    rate = 0.5 * min(peaks["cellular"], others[rival])
+    rate = 0.5 * min(most["cellular"], others[rival])
     rows = at_rate(bench, name, precision, rate)
     p90 = {row["policy"]: float(row["p90_ms"]) for row in rows if row["p90_ms"]}
-    late = [row["policy"] for row in rows if row.get("valid") == "false"]
+    late = late_points(rows)
     if "cellular" not in p90 or rival not in p90:
-        raise Skip(f"too few requests for a 90th percentile; peaks: {peaks}")
+        raise Skip(f"too few requests for a 90th percentile; peaks: {most}")
     sooner = min(p90[policy] for policy in others if policy in p90) / p90["cellular"]
-    lines = [(policy, f"{peaks[policy]:.0f}", f"{p90.get(policy, float('nan')):.3f}") for policy in peaks]
+    lines = [(policy, f"{most[policy]:.0f}", f"{p90.get(policy, float('nan')):.3f}") for policy in most]
     bench.write(f"{name}-{precision}.txt", table(("policy", "peak req/s", f"p90 ms at {rate:.3g} req/s"), lines))
     figures = (
-        f"peak {ahead:.2f} times that of {rival} ({peaks['cellular']:.0f} and {others[rival]:.0f} req/s), p90 at half load "
+        f"peak {ahead:.2f} times that of {rival} ({most['cellular']:.0f} and {others[rival]:.0f} req/s), p90 at half load "
         f"{sooner:.2f} times shorter ({p90['cellular']:.3f} ms); asked for: {ratio} in both"
     )
     if late:
@@ -64,8 +64,8 @@ def chunks(bench):
     bench.needed("profile", "--backend", "cuda", "--scenario", scenario, "--batches", batches, "-o", costs, *overridden)
     offline = ("arrivals={ process = 'offline' }", "metrics.warmup=none", "output.plots=[]")
     rows, _ = bench.real(scenario, "chunks-peak", *offline, *sets)
-    peaks = {row["policy"]: float(row["throughput_rps"]) for row in rows}
-    rates = ", ".join(f"{share * peaks['Each step']:.3g}" for share in (0.1, 0.5, 0.9))
+    most = peaks(rows)
+    rates = ", ".join(f"{share * most['Each step']:.3g}" for share in (0.1, 0.5, 0.9))
     loads = (f"arrivals.rates=[{rates}]", "output.plots=[]")
     rows, _ = bench.real(scenario, "chunks", *loads, *sets)
     real = medians(rows)
@@ -76,13 +76,13 @@ def chunks(bench):
     model = medians(rows_of(summary))
     offered = sorted({load for _, load in real})
     cells = lambda policy: (f"{real[policy, load]} ({model[policy, load]})" for load in offered)
-    lines = [(policy, f"{peaks[policy]:.0f}", *cells(policy)) for policy in peaks]
+    lines = [(policy, f"{most[policy]:.0f}", *cells(policy)) for policy in most]
     heads = (f"p50 ms at {load:.0f} req/s (simulated)" for load in offered)
     bench.write("chunks.txt", table(("policy", "peak req/s", *heads), lines))
-    best = max(peaks, key=peaks.get)
-    quick = [min(peaks, key=lambda policy: float(real[policy, load] or "inf")) for load in offered]
+    best = max(most, key=most.get)
+    quick = [min(most, key=lambda policy: float(real[policy, load] or "inf")) for load in offered]
     return True, (
-        f"the highest peak has {best} ({peaks[best]:.0f} req/s, each step {peaks['Each step']:.0f}); the shortest medians have {', '.join(quick)} "
+        f"the highest peak has {best} ({most[best]:.0f} req/s, each step {most['Each step']:.0f}); the shortest medians have {', '.join(quick)} "
         "(chunks.txt has all, real and simulated)"
     )
 

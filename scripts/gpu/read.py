@@ -52,8 +52,8 @@ def verified(runs):
     return Verified(sum(run["verified"] for run in runs), worst["largest_error"], 100 * worst["largest_error_of_tolerated"])
 
 
-def told(found):
-    """The same in words."""
+def describe_verified(found):
+    """What was verified, in words."""
     if found.error is None:
         return f"{found.requests} requests, all with the CPU's bits"
     return f"{found.requests} requests, largest relative error {found.error:.2e}, {found.percent:.1f} % of tolerated"
@@ -115,6 +115,19 @@ def behind(latencies, policy):
         best = min(others, key=others.get)
         found.append((load, of_policies[policy] / others[best], best))
     return found
+
+
+def peaks(rows):
+    """What each policy served at most, in requests per second, by the rows of a run with all requests at once."""
+    return {row["policy"]: float(row["throughput_rps"]) for row in rows}
+
+
+def missing_answers(rows, found, requests):
+    """Why the answers of a run are not verified, in words, or nothing if they are."""
+    undone = [row["policy"] for row in rows if int(row["completed"]) != requests]
+    if undone:
+        return f"not all done: {', '.join(undone)}"
+    return "" if found else "nothing was verified"
 
 
 def late_points(rows):

@@ -22,17 +22,24 @@ class Verified(unittest.TestCase):
         self.assertEqual(found.requests, sum(run["verified"] for run in RUNS))
         self.assertEqual(found.error, max(run["largest_error"] for run in RUNS))
         self.assertLess(found.percent, 100)
-        self.assertIn(f"{found.requests} requests, largest relative error", read.told(found))
+        self.assertIn(f"{found.requests} requests, largest relative error", read.describe_verified(found))
 
     def test_a_run_without_verified_requests_is_not_right(self):
         self.assertIsNone(read.verified([]))
         self.assertIsNone(read.verified([RUNS[0], RUNS[1] | {"verified": 0}]))
         self.assertIsNone(read.verified([{"policy": "simulated"}]))
 
+    def test_missing_answers_have_a_reason(self):
+        rows = [{"policy": "cellular", "completed": "9"}, {"policy": "padded", "completed": "8"}]
+        found = read.verified(RUNS)
+        self.assertEqual(read.missing_answers(rows, found, 9), "not all done: padded")
+        self.assertEqual(read.missing_answers(rows[:1], None, 9), "nothing was verified")
+        self.assertEqual(read.missing_answers(rows[:1], found, 9), "")
+
     def test_equal_bits_have_no_error(self):
         found = read.verified([{"verified": 12}, {"verified": 3}])
         self.assertEqual(found, (15, None, 0.0))
-        self.assertEqual(read.told(found), "15 requests, all with the CPU's bits")
+        self.assertEqual(read.describe_verified(found), "15 requests, all with the CPU's bits")
 
 
 class Host(unittest.TestCase):
