@@ -57,9 +57,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
 
-    /// Measure the limits of the first GPU instead of a cost table: the bytes per second of a copy, of reads
-    /// from the L2 cache, and how many fit it; the operations per second of a large product, in each format; the time of
-    /// an empty launch
+    /// Measure the limits of the first GPU instead of a cost table: the bytes per second of a copy and
+    /// of reads from the L2 cache; the size of that cache; the operations per second of a large product, in each format;
+    /// the time of an empty launch
     #[arg(long)]
     pub floors: bool,
 
