@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::clock;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Context as _, Error, Result};
 use crate::base::units::{CellId, Nanos, TaskId};
 use crate::core::backend::Backend;
 use crate::core::policy::{Completed, Outcomes, Policy};
@@ -18,7 +18,8 @@ use crate::core::workload::trace::Request;
 /// then arrivals in trace order, then the policy's wake-up. The order is defined only here.
 ///
 /// # Errors
-/// [`Error::Interrupted`] once `stop` is set, or the recorder's limit is reached.
+/// [`Error::Interrupted`] once `stop` is set, or the recorder's limit is reached; the policy's error if it
+/// [fails](Outcomes::fail).
 pub fn run(
     source: &mut dyn RequestSource,
     policy: &mut dyn Policy,
@@ -47,10 +48,10 @@ pub fn run(
             engine.recorder.fail_remaining(engine.backend.now());
             return Ok(());
         }
-        let now = engine.complete_tasks(first);
-        engine.admit_requests(now);
+        let now = engine.complete_tasks(first)?;
+        engine.admit_requests(now)?;
         engine.recorder.end_round(now);
-        engine.schedule(now);
+        engine.schedule(now)?;
         wake = engine.policy.wake_at().filter(|at| *at > now);
     }
 }
@@ -67,21 +68,21 @@ struct Engine<'a, R> {
 impl<R: Recorder> Engine<'_, R> {
     /// Handles the first completion, if any, and all others of its instant. Returns the present instant.
     #[inline]
-    fn complete_tasks(&mut self, first: Option<Completion>) -> Nanos {
+    fn complete_tasks(&mut self, first: Option<Completion>) -> Result<Nanos> {
         let now = match first {
             Some(completion) => completion.finish,
             None => self.backend.now(),
         };
         let mut next = first;
         while let Some(completion) = next {
-            self.complete(&completion);
+            self.complete(&completion)?;
             next = self.backend.wait(Some(now));
         }
-        now.max(self.backend.now())
+        Ok(now.max(self.backend.now()))
     }
 
     #[inline]
-    fn complete(&mut self, completion: &Completion) {
+    fn complete(&mut self, completion: &Completion) -> Result<()> {
         let done = self.tasks.close(completion.task);
         self.recorder.complete(completion, &done);
         if self.tasks.unfinished_tasks(done.worker) == 0 {
@@ -98,26 +99,28 @@ impl<R: Recorder> Engine<'_, R> {
         };
         self.policy.complete(&completed, &mut self.outcomes);
         self.recorder.report(completion.task);
-        self.settle(completion.finish);
+        self.settle(completion.finish)?;
         self.tasks.recycle(done);
+        Ok(())
     }
 
     /// Passes the requests that have arrived to the policy.
     #[inline]
-    fn admit_requests(&mut self, now: Nanos) {
+    fn admit_requests(&mut self, now: Nanos) -> Result<()> {
         while self.source.peek().is_some_and(|arrival| arrival <= now) {
             let request = self.source.pop();
             self.recorder.arrive(&request, now);
             let shape = &request.shape.without_output();
             let request = Request { shape, ..request };
             self.policy.arrive(&request, &mut self.outcomes);
-            self.settle(now);
+            self.settle(now)?;
         }
+        Ok(())
     }
 
     /// Lets the policy submit tasks. The recorder gets the host's time for decisions that submit any.
     #[inline]
-    fn schedule(&mut self, now: Nanos) {
+    fn schedule(&mut self, now: Nanos) -> Result<()> {
         let clock = if self.tasks.some_idle() || self.policy.works_ahead() {
             Some(clock::now())
         } else {
@@ -140,19 +143,23 @@ impl<R: Recorder> Engine<'_, R> {
             self.recorder.decide(clock.elapsed(), submitted);
         }
         self.recorder.preempt(&mut self.tasks.preempted);
-        self.settle(now);
+        self.settle(now)
     }
 
     /// Records the requests that the policy has finished or rejected.
     #[inline]
-    fn settle(&mut self, now: Nanos) {
+    fn settle(&mut self, now: Nanos) -> Result<()> {
         // At most instants no request leaves.
-        if !self.outcomes.is_empty() {
-            self.record_outcomes(now);
+        if self.outcomes.is_empty() {
+            return Ok(());
         }
+        self.record_outcomes(now)
     }
 
-    fn record_outcomes(&mut self, now: Nanos) {
+    fn record_outcomes(&mut self, now: Nanos) -> Result<()> {
+        if let Some(error) = self.outcomes.rejected.failure.take() {
+            return Err(error).within(now);
+        }
         self.recorder.prefetch(&self.outcomes.finished);
         for request in self.outcomes.finished.drain(..) {
             match self.backend.failure(request) {
@@ -161,7 +168,9 @@ impl<R: Recorder> Engine<'_, R> {
             }
             self.source.note_departure(request, now);
         }
-        let Rejections { requests, reasons } = &mut self.outcomes.rejected;
+        let Rejections {
+            requests, reasons, ..
+        } = &mut self.outcomes.rejected;
         for request in requests.drain(..) {
             self.recorder.reject(request, now);
             self.source.note_departure(request, now);
@@ -169,6 +178,7 @@ impl<R: Recorder> Engine<'_, R> {
         for (request, reason) in reasons.drain(..) {
             self.recorder.explain_rejection(request, now, reason);
         }
+        Ok(())
     }
 }
 

@@ -46,6 +46,7 @@ mod prelude {
     pub use crate::core::workload::trace::Request;
 }
 
+use crate::base::error::Error;
 use crate::base::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::core::task::{Dispatch, Rejections};
 use crate::core::workload::trace::Request;
@@ -102,7 +103,14 @@ pub struct Outcomes {
 
 impl Outcomes {
     pub(crate) fn is_empty(&self) -> bool {
-        self.finished.is_empty() && self.rejected.requests.is_empty()
+        self.finished.is_empty()
+            && self.rejected.requests.is_empty()
+            && self.rejected.failure.is_none()
+    }
+
+    /// Ends the run with this error, for a policy that can't go on. The first error counts.
+    pub fn fail(&mut self, error: Error) {
+        self.rejected.failure.get_or_insert(error);
     }
 
     /// Lets a request leave, all of whose nodes must have completed.

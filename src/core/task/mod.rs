@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 pub use self::launches::{LaunchUnit, Launches, Wave};
 use self::worker_set::WorkerSet;
+use crate::base::error::Error;
 use crate::base::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 
 /// One submission of a batch to a worker.
@@ -321,6 +322,8 @@ pub struct Dispatch<'a> {
 pub(crate) struct Rejections {
     pub requests: Vec<RequestId>,
     pub reasons: Vec<(RequestId, String)>,
+    /// Why the policy can't go on, which ends the run.
+    pub failure: Option<Error>,
 }
 
 impl Rejections {
@@ -429,6 +432,11 @@ impl<'a> Dispatch<'a> {
 
     pub fn reject_because(&mut self, request: RequestId, reason: String) {
         self.rejected.push_because(request, reason);
+    }
+
+    /// Ends the run with this error, for a policy that can't go on. The first error counts.
+    pub fn fail(&mut self, error: Error) {
+        self.rejected.failure.get_or_insert(error);
     }
 
     /// Makes a sequence stop decoding until a task has fed it again: its prompt and the tokens that it has received.

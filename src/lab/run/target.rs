@@ -51,6 +51,7 @@ pub struct RealTarget {
 }
 
 /// The output of a run.
+#[derive(Debug)]
 pub struct RunOutput<R = FullRecord> {
     pub record: R,
     /// Whether the user stopped the run before its end.
@@ -153,7 +154,7 @@ impl Target {
         } else {
             None
         };
-        let interrupted = was_interrupted(ended)?;
+        let interrupted = was_interrupted(ended, inputs.scenario, run)?;
         drop(backend);
         debug_assert_eq!(broken_law(&record), None, "a run breaks a law");
         Ok(RunOutput {
@@ -184,7 +185,7 @@ impl Target {
         }
         Ok(RunOutput {
             record: prepared.record,
-            interrupted: was_interrupted(ended)?,
+            interrupted: was_interrupted(ended, inputs.scenario, run)?,
             answers: Vec::new(),
             launched: None,
             requests,
@@ -411,11 +412,14 @@ impl RealTarget {
 }
 
 /// Whether the user stopped a run.
-fn was_interrupted(ended: Result<()>) -> Result<bool> {
+fn was_interrupted(ended: Result<()>, scenario: &Scenario, run: &Run) -> Result<bool> {
     match ended {
         Ok(()) => Ok(false),
         Err(Error::Interrupted) => Ok(true),
-        Err(error) => Err(error),
+        Err(error) => {
+            let policy = scenario.policies[run.policy].name();
+            Err(error).within(format_args!("\"{policy}\" at {}", run.load))
+        }
     }
 }
 
