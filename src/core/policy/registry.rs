@@ -141,7 +141,7 @@ pub enum Batches {
 #[derive(Clone, Debug)]
 pub struct ConfiguredPolicy {
     kind: &'static str,
-    values: serde_json::Map<String, serde_json::Value>,
+    values: PolicyValues,
     settings: Arc<dyn Settings>,
 }
 
@@ -178,18 +178,27 @@ pub struct Registry {
     entries: Vec<RegisteredKind>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct RegisteredKind {
     kind: PolicyKind,
-    defaults: serde_json::Map<String, serde_json::Value>,
-    parse: fn(Spanned<DeTable<'_>>) -> Result<ParsedSettings, toml::de::Error>,
+    defaults: PolicyValues,
+    parse: Arc<ParseSettings>,
 }
 
+type ParseSettings =
+    dyn Fn(Spanned<DeTable<'_>>) -> Result<ParsedSettings, toml::de::Error> + Send + Sync;
+
+/// The keys of a policy's kind, with their values.
+pub type PolicyValues = serde_json::Map<String, serde_json::Value>;
+
 /// The settings, and every key with its value.
-type ParsedSettings = (
-    Arc<dyn Settings>,
-    serde_json::Map<String, serde_json::Value>,
-);
+pub type ParsedSettings = (Arc<dyn Settings>, PolicyValues);
+
+impl fmt::Debug for RegisteredKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
 
 impl Registry {
     pub fn new() -> Self {
@@ -226,8 +235,30 @@ impl Registry {
     /// # Panics
     /// On a name that is taken.
     #[must_use]
-    pub fn with<S: Settings + Default + Serialize + DeserializeOwned + 'static>(mut self) -> Self {
-        let kind = S::default().describe();
+    pub fn with<S: Settings + Default + Serialize + DeserializeOwned + 'static>(self) -> Self {
+        self.with_parser(
+            S::default().describe(),
+            values(&S::default()),
+            parse_settings::<S>,
+        )
+    }
+
+    /// Adds a kind that is known only when the program runs. `defaults` are its keys, with the values that they have
+    /// if a scenario leaves them out. `parse` reads the settings from the policy's table without the keys that all
+    /// policies share, and returns them with the values that results record.
+    ///
+    /// # Panics
+    /// On a name that is taken.
+    #[must_use]
+    pub fn with_parser(
+        mut self,
+        kind: PolicyKind,
+        defaults: PolicyValues,
+        parse: impl Fn(Spanned<DeTable<'_>>) -> Result<ParsedSettings, toml::de::Error>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
         for name in kind.names() {
             assert!(
                 self.find(name).is_none(),
@@ -236,8 +267,8 @@ impl Registry {
         }
         self.entries.push(RegisteredKind {
             kind,
-            defaults: values(&S::default()),
-            parse: parse_settings::<S>,
+            defaults,
+            parse: Arc::new(parse),
         });
         self
     }
@@ -260,7 +291,7 @@ impl Registry {
     }
 
     /// The keys that only this kind has, with their default values.
-    pub fn defaults(&self, kind: &str) -> Option<&serde_json::Map<String, serde_json::Value>> {
+    pub fn defaults(&self, kind: &str) -> Option<&PolicyValues> {
         self.find(kind).map(|(_, entry)| &entry.defaults)
     }
 
@@ -310,7 +341,7 @@ fn parse_settings<S: Settings + Serialize + DeserializeOwned + 'static>(
 }
 
 /// Every key with its value.
-fn values<S: Serialize>(settings: &S) -> serde_json::Map<String, serde_json::Value> {
+fn values<S: Serialize>(settings: &S) -> PolicyValues {
     match serde_json::to_value(settings) {
         Ok(serde_json::Value::Object(values)) => values,
         other => panic!(
