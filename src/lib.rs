@@ -52,6 +52,7 @@ pub mod cli;
 
 pub mod prelude;
 
+pub use base::shipped::{MemoryFile, Shipped};
 pub use base::{error, precision, step_kernels, units};
 pub use core::{backend, conformance, cost, engine, policy, record, sim, summary, task, workload};
 pub use devices::{cpu, cuda, network};

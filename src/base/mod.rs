@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod error;
+pub mod hash;
 pub mod units;
 
 pub mod memory;

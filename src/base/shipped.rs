@@ -1,15 +1,20 @@
 //! The scenarios, cost tables, devices, networks, traces and measurements of the repository, which are inside the
 //! program. A file on disk comes first; without one, a path such as `traces/figure5.csv` means the built-in copy in any
 //! folder.
+//!
+//! A program that calls this crate may also keep files in memory ([`MemoryFile`]), such as a scenario that it has made.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, RwLock};
 
 use include_dir::{Dir, include_dir};
 
 use crate::base::error::{Error, Result, nearest};
+use crate::base::hash::fnv1a;
 use crate::base::memory::limit_input;
 
 static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
@@ -36,6 +41,67 @@ pub enum Shipped {
     Device,
     Network,
     Trace,
+}
+
+/// The files in memory by their paths.
+static IN_MEMORY: RwLock<BTreeMap<PathBuf, SharedContent>> = RwLock::new(BTreeMap::new());
+
+struct SharedContent {
+    bytes: Arc<[u8]>,
+    /// The number of [`MemoryFile`]s of this path.
+    owners: usize,
+}
+
+/// A file in memory, which scenarios and commands find by its path until it is dropped.
+///
+/// The path ends with `@` and a hash of the content, so that equal files have one path and no two files share one. It
+/// may lie in a folder, next to the files that its content names.
+#[derive(Debug)]
+pub struct MemoryFile {
+    path: PathBuf,
+}
+
+impl MemoryFile {
+    /// Keeps a file whose path is `name`, `@` and the hash of the content.
+    pub fn new(name: &str, content: &[u8]) -> MemoryFile {
+        let path = PathBuf::from(format!("{name}@{:016x}", fnv1a(content)));
+        let mut files = IN_MEMORY.write().expect(UNBROKEN);
+        let shared = files.entry(path.clone()).or_insert_with(|| SharedContent {
+            bytes: content.into(),
+            owners: 0,
+        });
+        shared.owners += 1;
+        MemoryFile { path }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for MemoryFile {
+    fn drop(&mut self) {
+        let mut files = IN_MEMORY.write().expect(UNBROKEN);
+        if let Some(shared) = files.get_mut(&self.path) {
+            shared.owners -= 1;
+            if shared.owners == 0 {
+                files.remove(&self.path);
+            }
+        }
+    }
+}
+
+const UNBROKEN: &str = "nothing panics while it holds the files in memory";
+
+/// The content of a file in memory.
+fn memory_content(path: &Path) -> Option<Arc<[u8]>> {
+    let files = IN_MEMORY.read().expect(UNBROKEN);
+    files.get(path).map(|shared| Arc::clone(&shared.bytes))
+}
+
+/// Whether a path means a file in memory.
+pub fn is_in_memory(path: &Path) -> bool {
+    memory_content(path).is_some()
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +171,7 @@ impl Shipped {
     /// There is no such file, or several names end like this.
     pub fn find(self, given: &Path) -> Result<PathBuf> {
         let on_disk = fs::metadata(given);
-        if on_disk.as_ref().is_ok_and(|found| !found.is_dir()) {
+        if on_disk.as_ref().is_ok_and(|found| !found.is_dir()) || is_in_memory(given) {
             return Ok(given.to_path_buf());
         }
         if let Some(path) = within_repository(given).filter(|path| content(path).is_some()) {
@@ -204,15 +270,18 @@ pub fn is_built_in(path: &Path) -> bool {
 }
 
 pub fn is_file(path: &Path) -> bool {
-    path.is_file() || is_built_in(path)
+    path.is_file() || is_built_in(path) || is_in_memory(path)
 }
 
-/// A file, on disk or built in.
+/// A file, on disk, built in or in memory.
 pub trait ShippedFile: Read + Debug + Send {}
 
 impl<T: Read + Debug + Send> ShippedFile for T {}
 
 pub fn open(path: &Path) -> io::Result<Box<dyn ShippedFile>> {
+    if let Some(content) = memory_content(path) {
+        return Ok(Box::new(io::Cursor::new(content)));
+    }
     match content(path).filter(|_| !path.exists()) {
         Some(text) => Ok(Box::new(text)),
         None => Ok(Box::new(File::open(path)?)),
@@ -226,7 +295,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
         .map(|_| bytes)
 }
 
-/// The text of a file, on disk or built in.
+/// The text of a file, on disk, built in or in memory.
 ///
 /// # Errors
 /// The file cannot be read; the message names it.
@@ -235,4 +304,25 @@ pub fn text(path: &Path) -> Result<String> {
     let read = open(path).and_then(|file| limit_input(file).read_to_string(&mut text));
     read.map(|_| text)
         .map_err(|cause| Error::unreadable(path, &cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_memory_is_there_until_its_last_owner_is_dropped() {
+        let file = MemoryFile::new("folder/mine.toml", b"name = 'mine'");
+        let again = MemoryFile::new("folder/mine.toml", b"name = 'mine'");
+        let other = MemoryFile::new("folder/mine.toml", b"name = 'other'");
+        assert_eq!(file.path(), again.path());
+        assert_ne!(file.path(), other.path());
+        assert_eq!(file.path().parent(), Some(Path::new("folder")));
+        drop(file);
+        let path = Shipped::Scenario.find(again.path()).unwrap();
+        assert_eq!(text(&path).unwrap(), "name = 'mine'");
+        assert!(is_file(&path) && !is_built_in(&path));
+        drop(again);
+        assert!(text(&path).is_err());
+    }
 }

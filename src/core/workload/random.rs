@@ -3,6 +3,8 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use crate::base::hash::fnv1a;
+
 /// A sequence of random numbers, which is the same on every platform and in every version.
 pub type RandomSequence = ChaCha8Rng;
 
@@ -14,13 +16,6 @@ pub fn sequence(seed: u64, replication: u32, purpose: &str) -> RandomSequence {
     let mut rng = ChaCha8Rng::from_seed(key);
     rng.set_stream(fnv1a(purpose.as_bytes()));
     rng
-}
-
-/// The 64-bit FNV-1a hash.
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// The finaliser of SplitMix64, a bijection in which each bit affects all others.

@@ -6,9 +6,9 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::base::error::{Error, Result};
+use crate::base::hash::fnv1a;
 use crate::base::shipped;
 use crate::core::cost::table::Overhead;
-use crate::core::workload::random::fnv1a;
 use crate::lab::scenario::costs::PolicyCosts;
 use crate::lab::scenario::{
     ArrivalSpec, DeviceSection, Load, OutputSection, PolicyEntry, Scenario,

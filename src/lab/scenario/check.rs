@@ -497,7 +497,7 @@ fn find(given: &str, scenario: &Path) -> Result<PathBuf, String> {
     if let Some(found) = places
         .iter()
         .find(on_disk)
-        .or_else(|| places.iter().find(|path| shipped::is_built_in(path)))
+        .or_else(|| places.iter().find(|path| shipped::is_file(path)))
     {
         return Ok(found.clone());
     }

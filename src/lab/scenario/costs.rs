@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::{DeviceSection, Input, WorkloadSection};
 use crate::base::error::{Context as _, Error, Result};
+use crate::base::hash::fnv1a;
 use crate::base::shipped;
 use crate::core::cost::CostModel;
 use crate::core::cost::decoder::DecoderRoofline;
@@ -21,7 +22,6 @@ use crate::core::policy::Policy;
 use crate::core::policy::registry::{Settings, Setup};
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::catalogue::Catalogue;
-use crate::core::workload::random::fnv1a;
 
 /// The costs of a policy. They are read when the scenario is checked, and kept with it.
 #[derive(Clone)]

@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::sweep;
 use crate::base::error::{Error, Result};
+use crate::base::shipped;
 
 /// A range of bytes from the start of the document.
 pub(super) type Span = Range<usize>;
@@ -157,7 +158,8 @@ impl Source {
         self.apply(set, depth + 1, below)
     }
 
-    /// The place in messages: `FILE:LINE`, the override, or the file that keeps the scenario.
+    /// The place in messages: `FILE:LINE`, the override, or the file that keeps the scenario. A file in memory has no
+    /// lines that the user wrote.
     fn place(&self, span: &Span) -> String {
         if let Some(kept_in) = &self.kept_in {
             return kept_in.display().to_string();
@@ -166,6 +168,7 @@ impl Source {
         let options = self.overrides.iter().chain(&self.sweeps);
         match options.rev().find(|set| set.offset <= span.start) {
             Some(set) => format!("{file}: {} {}", set.option, set.written),
+            None if shipped::is_in_memory(&self.file) => file.to_string(),
             None => {
                 let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
                 format!(
