@@ -22,6 +22,23 @@ use crate::core::workload::model::CellType;
 
 /// Writes the rows of `requests.csv`. The first `warmup` requests are the warm-up.
 pub fn write_requests(out: &mut dyn Write, record: &FullRecord, warmup: u64) -> io::Result<()> {
+    let lines = request_lines(record, warmup);
+    if record.tokens.is_none() {
+        return write_lines(out, RequestLine::COLUMNS, lines);
+    }
+    let lines = lines.map(|line| {
+        let tokens = token_line(record, line.id);
+        (line, tokens)
+    });
+    let columns = [RequestLine::COLUMNS, TokenLine::COLUMNS].concat();
+    write_lines(out, &columns, lines)
+}
+
+/// The rows of `requests.csv`. The first `warmup` requests are the warm-up.
+pub fn request_lines(
+    record: &FullRecord,
+    warmup: u64,
+) -> impl Iterator<Item = RequestLine> + use<'_> {
     let mut measured = vec![1; record.arrival.len()];
     for &request in record.arrival_order().iter().take(warmup as usize) {
         measured[request as usize] = 0;
@@ -32,7 +49,7 @@ pub fn write_requests(out: &mut dyn Write, record: &FullRecord, warmup: u64) -> 
         .iter()
         .enumerate()
         .filter_map(|(id, at)| Some((id, to_instant(*at)?)));
-    let lines = arrived.map(|(id, arrival_ns)| {
+    arrived.map(move |(id, arrival_ns)| {
         let request = RequestId(id as u64);
         let finish_ns = to_instant(record.finish[id]);
         RequestLine {
@@ -45,22 +62,18 @@ pub fn write_requests(out: &mut dyn Write, record: &FullRecord, warmup: u64) -> 
             measured: measured[id],
             outcome: departures[id].1,
         }
-    });
-    let Some(tokens) = &record.tokens else {
-        return write_lines(out, RequestLine::COLUMNS, lines);
-    };
-    let lines = lines.map(|line| {
-        let sequence = &tokens.sequences[line.id.index()];
-        let tokens = TokenLine {
-            first_token_ns: to_instant(sequence.first),
-            output: sequence.output,
-            worst_gap_ns: sequence.worst_gap,
-            preemptions: sequence.preemptions,
-        };
-        (line, tokens)
-    });
-    let columns = [RequestLine::COLUMNS, TokenLine::COLUMNS].concat();
-    write_lines(out, &columns, lines)
+    })
+}
+
+/// The columns that a language model adds to the row of a request; `None` for other models.
+pub fn token_line(record: &FullRecord, request: RequestId) -> Option<TokenLine> {
+    let sequence = &record.tokens.as_ref()?.sequences[request.index()];
+    Some(TokenLine {
+        first_token_ns: to_instant(sequence.first),
+        output: sequence.output,
+        worst_gap_ns: sequence.worst_gap,
+        preemptions: sequence.preemptions,
+    })
 }
 
 /// The name of a request's class, or an empty text without classes.
@@ -77,9 +90,21 @@ pub fn write_logged_requests(
     record: &CompactRecord,
     warmup: u64,
 ) -> io::Result<()> {
+    write_lines(
+        out,
+        RequestLine::COLUMNS,
+        logged_request_lines(record, warmup),
+    )
+}
+
+/// The rows of `requests.csv` of the requests that a compact record has logged.
+pub fn logged_request_lines(
+    record: &CompactRecord,
+    warmup: u64,
+) -> impl Iterator<Item = RequestLine> + use<'_> {
     let mut logged: Vec<&LoggedRequest> = record.log.iter().collect();
     logged.sort_unstable_by_key(|logged| logged.request);
-    let lines = logged.into_iter().map(|logged| {
+    logged.into_iter().map(move |logged| {
         let finish_ns = match logged.outcome {
             Outcome::Served => Some(logged.departure),
             _ => None,
@@ -94,8 +119,7 @@ pub fn write_logged_requests(
             measured: u8::from(logged.request.0 >= warmup),
             outcome: logged.outcome,
         }
-    });
-    write_lines(out, RequestLine::COLUMNS, lines)
+    })
 }
 
 /// Writes the rows of `tasks.csv`.
@@ -104,7 +128,12 @@ pub fn write_tasks(
     execution: &Execution,
     cells: &[CellType],
 ) -> io::Result<()> {
-    let lines = execution.tasks.iter().map(|row| TaskLine {
+    write_lines(out, TaskLine::COLUMNS, task_lines(execution, cells))
+}
+
+/// The rows of `tasks.csv`.
+pub fn task_lines(execution: &Execution, cells: &[CellType]) -> impl Iterator<Item = TaskLine> {
+    execution.tasks.iter().map(|row| TaskLine {
         task: row.task,
         worker: row.worker,
         stream: row.stream,
@@ -113,8 +142,7 @@ pub fn write_tasks(
         submit_ns: row.submit,
         start_ns: to_instant(row.start),
         finish_ns: to_instant(row.finish),
-    });
-    write_lines(out, TaskLine::COLUMNS, lines)
+    })
 }
 
 /// Writes `rounds.csv`, a row for each call of the policy.
@@ -148,7 +176,13 @@ pub fn write_failures(path: &Path, failures: &[ReasonedDeparture]) -> Result<()>
 
 /// Writes `batches.csv`: the number of executions of each cell type at each batch size.
 pub fn write_batches(path: &Path, execution: &Execution, cells: &[CellType]) -> Result<()> {
-    let lines = cells
+    let lines = batch_lines(execution, cells);
+    write_whole(path, |out| write_lines(out, BatchLine::COLUMNS, lines))
+}
+
+/// The rows of `batches.csv`.
+pub fn batch_lines(execution: &Execution, cells: &[CellType]) -> impl Iterator<Item = BatchLine> {
+    cells
         .iter()
         .zip(&execution.batches)
         .flat_map(|(cell, sizes)| {
@@ -158,8 +192,7 @@ pub fn write_batches(path: &Path, execution: &Execution, cells: &[CellType]) -> 
                 batch,
                 tasks: *tasks,
             })
-        });
-    write_whole(path, |out| write_lines(out, BatchLine::COLUMNS, lines))
+        })
 }
 
 /// The metrics of `differences.csv`.

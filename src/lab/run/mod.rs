@@ -21,5 +21,6 @@ mod tolerance;
 pub mod verify;
 
 pub use self::job::Run;
+pub use self::point::{KeptRecord, KeptRun};
 pub use self::sweep::{RunOptions, RunReport, Sweep, complete, points, run, run_sweep};
 pub use self::target::prepare;

@@ -7,22 +7,51 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::folder::{BATCHES, FAILURES, Folder, REJECTIONS, numbered_name};
+use super::folder::{BATCHES, FAILURES, FileSizes, Folder, REJECTIONS, numbered_name};
 use super::inputs::RunInputs;
 use super::job::Run;
 use super::target::{RunOutput, Target};
 use super::verify::Verified;
 use crate::base::clock;
-use crate::base::error::{Context as _, Error, Result};
+use crate::base::error::{Context as _, Error, Result, refuse_if};
 use crate::base::files::write_whole;
-use crate::core::record::RecordOptions;
 use crate::core::record::compact::CompactRecord;
-use crate::core::record::execution::Decisions;
+use crate::core::record::execution::{Decisions, Execution};
 use crate::core::record::full::FullRecord;
+use crate::core::record::{RecordOptions, Recorder as _};
 use crate::core::summary::{Summarize, Summary, summarize};
 use crate::core::workload::model::CellType;
 use crate::lab::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::lab::results::{timeline, write};
+
+/// A run that is done, whose record is in memory. Its logs are written from here, or read as rows.
+#[derive(Debug)]
+pub struct KeptRun {
+    pub run: Run,
+    /// The place of the run's scenario in the sweep.
+    pub variant: usize,
+    pub summary: Summary,
+    /// The cell types, then the operators if a policy runs those.
+    pub steps: Vec<CellType>,
+    pub record: KeptRecord,
+    verified: Verified,
+    wall: Duration,
+}
+
+#[derive(Debug)]
+pub enum KeptRecord {
+    Full(Box<RunOutput<FullRecord>>),
+    Compact(Box<RunOutput<CompactRecord>>),
+}
+
+impl KeptRun {
+    pub fn execution(&self) -> &Execution {
+        match &self.record {
+            KeptRecord::Full(output) => output.record.execution(),
+            KeptRecord::Compact(output) => output.record.execution(),
+        }
+    }
+}
 
 /// A policy under a load in one replication, with all that its run needs.
 pub(super) struct Point<'a> {
@@ -31,6 +60,8 @@ pub(super) struct Point<'a> {
     pub target: &'a Target,
     pub folder: &'a Folder,
     pub stop: &'a AtomicBool,
+    /// Whether the tasks of every replication are recorded. Files have those of the first only.
+    pub records_all_tasks: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -83,35 +114,95 @@ const FAILURES_SHOWN: usize = 3;
 impl Point<'_> {
     /// Executes the run and writes its files. The summary is written last, so that a run with a summary is finished.
     pub fn run(&self) -> Result<PointResult> {
+        let clock = clock::now();
+        match self.execute()? {
+            KeptRecord::Full(output) => self.write(&output, clock),
+            KeptRecord::Compact(output) => self.write(&output, clock),
+        }
+    }
+
+    /// Executes the run and keeps its record. Writes nothing.
+    pub fn keep(&self, variant: usize) -> Result<KeptRun> {
+        let clock = clock::now();
+        let record = self.execute()?;
+        let (summary, verified) = match &record {
+            KeptRecord::Full(output) => (self.summarize(output), self.verify(output)?),
+            KeptRecord::Compact(output) => (self.summarize(output), self.verify(output)?),
+        };
+        Ok(KeptRun {
+            run: *self.run,
+            variant,
+            summary,
+            steps: self.inputs.steps.clone(),
+            record,
+            verified,
+            wall: clock.elapsed(),
+        })
+    }
+
+    /// Writes the files of a run that was kept.
+    pub fn write_kept(&self, kept: &KeptRun) -> Result<PointResult> {
+        match &kept.record {
+            KeptRecord::Full(output) => self.write_run(output, kept),
+            KeptRecord::Compact(output) => self.write_run(output, kept),
+        }
+    }
+
+    /// The result of a run that was kept, without files.
+    pub fn result(&self, kept: &KeptRun) -> PointResult {
+        let host = match &kept.record {
+            KeptRecord::Full(output) => self.host_of_kept(output, kept),
+            KeptRecord::Compact(output) => self.host_of_kept(output, kept),
+        };
+        PointResult {
+            summary: kept.summary.clone(),
+            host: Some(host),
+        }
+    }
+
+    fn host_of_kept<R: LoggedRecord>(
+        &self,
+        output: &RunOutput<R>,
+        kept: &KeptRun,
+    ) -> HostMeasurements {
+        self.host_measurements(output, &kept.summary, kept.verified, kept.wall)
+    }
+
+    fn execute(&self) -> Result<KeptRecord> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
-        let clock = clock::now();
         if let Some(options) = self.inputs.compact_options(self.run.load) {
             let output = self
                 .target
                 .execute_compact(self.inputs, self.run, options, self.stop)?;
-            return self.write(&output, clock);
+            self.refuse_interrupted(output.interrupted)?;
+            return Ok(KeptRecord::Compact(Box::new(output)));
         }
         let options = self.record_options();
         let output = self
             .target
             .execute(self.inputs, self.run, options, self.stop)?;
-        self.write(&output, clock)
+        self.refuse_interrupted(output.interrupted)?;
+        Ok(KeptRecord::Full(Box::new(output)))
     }
 
-    fn write<R: LoggedRecord>(&self, output: &RunOutput<R>, clock: Instant) -> Result<PointResult> {
-        if output.interrupted && !self.target.is_real() {
-            return Err(Error::Interrupted); // A simulation is easily run again.
-        }
+    /// Forgets an interrupted simulation, which is easily run again.
+    fn refuse_interrupted(&self, interrupted: bool) -> Result<()> {
+        refuse_if(interrupted && !self.target.is_real(), || Error::Interrupted)
+    }
+
+    fn summarize<R: LoggedRecord>(&self, output: &RunOutput<R>) -> Summary {
         let mut summary = summarize(&output.record, &self.inputs.measure(self.run.load));
         summary.extrapolated =
             self.target
                 .extrapolations(self.inputs, self.run, output.record.execution());
-        let stage = self.folder.stage()?;
-        self.write_files(stage.path(), &output.record, summary.warmup)?;
-        let files = self.folder.publish(self.run, &stage)?;
-        drop(stage);
+        summary
+    }
+
+    fn write<R: LoggedRecord>(&self, output: &RunOutput<R>, clock: Instant) -> Result<PointResult> {
+        let summary = self.summarize(output);
+        let files = self.publish(output, &summary)?;
         let verified = match self.verify(output) {
             Err(Error::Interrupted) => {
                 self.folder.write_point(self.run, &summary, files, true)?;
@@ -127,6 +218,31 @@ impl Point<'_> {
         })
     }
 
+    fn write_run<R: LoggedRecord>(
+        &self,
+        output: &RunOutput<R>,
+        kept: &KeptRun,
+    ) -> Result<PointResult> {
+        let files = self.publish(output, &kept.summary)?;
+        self.folder
+            .write_point(self.run, &kept.summary, files, false)?;
+        Ok(PointResult {
+            summary: kept.summary.clone(),
+            host: Some(self.host_of_kept(output, kept)),
+        })
+    }
+
+    /// Writes the logs into the folder of the point.
+    fn publish<R: LoggedRecord>(
+        &self,
+        output: &RunOutput<R>,
+        summary: &Summary,
+    ) -> Result<FileSizes> {
+        let stage = self.folder.stage()?;
+        self.write_files(stage.path(), &output.record, summary.warmup)?;
+        self.folder.publish(self.run, &stage)
+    }
+
     /// Whether the logs are written, which only the first replication has. Others differ only in random sequences or
     /// noise.
     fn is_logged(&self) -> bool {
@@ -136,7 +252,8 @@ impl Point<'_> {
     fn record_options(&self) -> RecordOptions {
         let output = &self.inputs.scenario.output;
         RecordOptions {
-            tasks: self.is_logged() && (output.tasks || output.timeline),
+            tasks: (self.is_logged() || self.records_all_tasks)
+                && (output.tasks || output.timeline),
             first_tasks: self.is_logged() && output.timeline,
             rounds: self.target.is_real(),
             ..RecordOptions::default()

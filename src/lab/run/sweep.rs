@@ -13,7 +13,7 @@ use super::folder::Folder;
 use super::inputs::RunInputs;
 use super::job::{Run, SweepRun};
 use super::lock::Lock;
-use super::point::{HostMeasurements, Point, PointResult};
+use super::point::{HostMeasurements, KeptRun, Point, PointResult};
 use super::shard::{self, PlannedPoint, Shard};
 use super::target::{Target, describe_simulated, prepare_until};
 use super::verify::Verified;
@@ -131,38 +131,89 @@ impl<'s> Sweep<'s> {
             finished,
             lock,
         } = self.open()?;
-        let first_error = Mutex::new(None);
-        let run_point = |(run, finished): (&SweepRun, Option<Summary>)| {
-            let outcome = match finished {
-                Some(summary) => Ok(PointResult {
+        let (results, first_error) = self.run_each(finished, progress, |run, finished| {
+            if let Some(summary) = finished {
+                return Ok(PointResult {
                     summary,
                     host: None,
-                }),
-                None => self.point(run, &folders).run(),
-            };
-            match outcome {
-                Ok(result) => {
-                    progress();
-                    Some(result)
-                }
-                Err(Error::Interrupted) => None,
-                Err(error) => {
-                    // Other runs would probably fail in the same way, for example because the disk is full.
-                    self.stop.store(true, Ordering::Relaxed);
-                    first_error
-                        .lock()
-                        .expect("no run panics while it holds the lock")
-                        .get_or_insert(error);
-                    None
-                }
+                });
+            }
+            self.point(run, &folders).run()
+        });
+        self.finish(&folders, &results, first_error, lock, clock.elapsed())
+    }
+
+    /// Runs every point and keeps the records in memory. Writes nothing: the folder of the report may not exist.
+    pub fn run_in_memory(&self, progress: &(dyn Fn() + Sync)) -> Result<(RunReport, Vec<KeptRun>)> {
+        let folders = self.folders()?;
+        let runs = vec![(); self.runs.len()];
+        let (kept, first_error) = self.run_each(runs, progress, |run, ()| {
+            let mut point = self.point(run, &folders);
+            point.records_all_tasks = true;
+            point.keep(run.variant)
+        });
+        if let Some(error) = first_error {
+            return Err(error);
+        }
+        let mut results = Vec::new();
+        for (run, kept) in self.runs.iter().zip(&kept) {
+            let result = kept
+                .as_ref()
+                .map(|kept| self.point(run, &folders).result(kept));
+            results.push(result);
+        }
+        let rows = self.summary_rows(&results);
+        let report = self.report(folders[0].clone(), rows, &results, true)?;
+        Ok((report, kept.into_iter().flatten().collect()))
+    }
+
+    /// Writes the results of a sweep that was [run in memory](Sweep::run_in_memory), with the same scenarios and
+    /// options.
+    ///
+    /// # Panics
+    /// If runs are missing.
+    pub fn write(&mut self, kept: &[KeptRun]) -> Result<RunReport> {
+        assert_eq!(kept.len(), self.runs.len(), "all runs were kept");
+        let clock = clock::now();
+        let Opened { folders, lock, .. } = self.open()?;
+        let kept: Vec<&KeptRun> = kept.iter().collect();
+        let (results, first_error) = self.run_each(kept, &|| (), |run, kept| {
+            self.point(run, &folders).write_kept(kept)
+        });
+        self.finish(&folders, &results, first_error, lock, clock.elapsed())
+    }
+
+    /// Does the work for each run, with what is known of it, on all threads unless the backend is real. After an error,
+    /// the other runs are stopped.
+    fn run_each<K: Send, R: Send>(
+        &self,
+        known: Vec<K>,
+        progress: &(dyn Fn() + Sync),
+        work: impl Fn(&SweepRun, K) -> Result<R> + Sync,
+    ) -> (Vec<Option<R>>, Option<Error>) {
+        let first_error = Mutex::new(None);
+        let run_point = |(run, known): (&SweepRun, K)| match work(run, known) {
+            Ok(result) => {
+                progress();
+                Some(result)
+            }
+            Err(Error::Interrupted) => None,
+            Err(error) => {
+                // Other runs would probably fail in the same way, for example because the disk is full.
+                self.stop.store(true, Ordering::Relaxed);
+                first_error
+                    .lock()
+                    .expect("no run panics while it holds the lock")
+                    .get_or_insert(error);
+                None
             }
         };
-        let results: Vec<Option<PointResult>> = if self.options.backend.is_real() {
-            self.runs.iter().zip(finished).map(run_point).collect()
+        let results = if self.options.backend.is_real() {
+            self.runs.iter().zip(known).map(run_point).collect()
         } else {
             self.runs
                 .par_iter()
-                .zip(finished)
+                .zip(known)
                 .with_max_len(1)
                 .map(run_point)
                 .collect()
@@ -170,19 +221,31 @@ impl<'s> Sweep<'s> {
         let first_error = first_error
             .into_inner()
             .expect("no run panics while it holds the lock");
+        (results, first_error)
+    }
+
+    /// Writes what summarises the runs.
+    fn finish(
+        &mut self,
+        folders: &[Folder],
+        results: &[Option<PointResult>],
+        first_error: Option<Error>,
+        lock: Lock,
+        wall: Duration,
+    ) -> Result<RunReport> {
         let folder = folders[0].clone();
         let mut rows = Vec::new();
         if self.options.shard.is_none() {
-            rows = self.summary_rows(&results);
+            rows = self.summary_rows(results);
             // A lost target may have finished some runs before, so their results are still written.
             if !rows.is_empty() || first_error.is_none() {
-                write_summaries(&folder, &rows, &results, clock.elapsed())?;
+                write_summaries(&folder, &rows, results, wall)?;
             }
         }
         if let Some(error) = first_error {
             return Err(error);
         }
-        let report = self.report(folder, rows, &results, lock.held)?;
+        let report = self.report(folder, rows, results, lock.held)?;
         if self.options.shard.is_none() && !report.is_interrupted() {
             lock.complete();
         }
@@ -200,11 +263,12 @@ impl<'s> Sweep<'s> {
             target: &variant.target,
             folder: &folders[run.variant],
             stop: self.stop,
+            records_all_tasks: false,
         }
     }
 
-    /// Locks the folder, clears it unless runs are kept, and writes what is known before the runs.
-    fn open(&self) -> Result<Opened> {
+    /// The folder of the results as each variant sees it.
+    fn folders(&self) -> Result<Vec<Folder>> {
         let options = self.options;
         let mut devices = Vec::new();
         for variant in &self.variants {
@@ -213,8 +277,13 @@ impl<'s> Sweep<'s> {
                 None => describe_simulated(options.backend),
             });
         }
-        let folders =
-            Folder::open_variants(self.scenarios, &devices, &options.out, options.backend)?;
+        Folder::open_variants(self.scenarios, &devices, &options.out, options.backend)
+    }
+
+    /// Locks the folder, clears it unless runs are kept, and writes what is known before the runs.
+    fn open(&self) -> Result<Opened> {
+        let options = self.options;
+        let folders = self.folders()?;
         let folder = &folders[0];
         let shard = options.shard.as_ref().map(|(shard, _)| *shard);
         let lock = Lock::take(&folder.path, shard)?;
@@ -459,10 +528,16 @@ fn list_runs(scenarios: &[Scenario], options: &RunOptions) -> Vec<SweepRun> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fs;
+    use std::path::Path;
+    use std::sync::Arc;
 
     use super::*;
-    use crate::core::policy::registry::Registry;
+    use crate::core::policy::registry::{PolicyKind, Registry, Settings, Setup};
+    use crate::core::policy::{Outcomes, Policy};
+    use crate::core::task::Dispatch;
+    use crate::core::workload::trace::Request;
 
     const SCENARIO: &str = "
         name = 'once'
@@ -492,5 +567,106 @@ mod tests {
         };
         let report = run_sweep(&scenarios, &options, &AtomicBool::new(false), &|| ()).unwrap();
         assert_eq!((report.finished, report.rows.len()), (4, 4));
+    }
+
+    fn options(out: &Path) -> RunOptions {
+        RunOptions {
+            backend: SelectedBackend::SIM,
+            out: out.to_path_buf(),
+            replications: 2,
+            resume: false,
+            shard: None,
+        }
+    }
+
+    /// The files below a folder with their contents, without the times of the host.
+    fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        let mut folders = vec![folder.to_path_buf()];
+        while let Some(next) = folders.pop() {
+            for entry in fs::read_dir(next).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !path.ends_with("host.json") {
+                    let name = path.strip_prefix(folder).unwrap().to_path_buf();
+                    found.insert(name, fs::read(path).unwrap());
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn results_that_were_kept_in_memory_give_the_same_files() {
+        let desk = tempfile::tempdir().unwrap();
+        let scenario = crate::MemoryFile::new("mine", SCENARIO.as_bytes());
+        let costs =
+            crate::MemoryFile::new("own.csv", b"cell,batch,ns\nlstm,1,1000\nlstm,64,2000\n");
+        let costs = format!("device.costs={:?}", costs.path().display().to_string());
+        let sweeps = ["device.workers=1,2".to_string()];
+        let registry = Registry::standard();
+        let scenarios = Scenario::expand(scenario.path(), &[costs], &sweeps, &registry).unwrap();
+        let stop = AtomicBool::new(false);
+
+        let written = options(&desk.path().join("written"));
+        let expected = run_sweep(&scenarios, &written, &stop, &|| ()).unwrap();
+        let later = options(&desk.path().join("later"));
+        let mut sweep = Sweep::prepare(&scenarios, &later, &stop).unwrap();
+        let (report, kept) = sweep.run_in_memory(&|| ()).unwrap();
+        assert_eq!(report.rows, expected.rows);
+        assert!(
+            !later.out.exists(),
+            "nothing is written before it is asked for"
+        );
+        sweep.write(&kept).unwrap();
+        assert_eq!(contents(&later.out), contents(&written.out));
+        let execution = kept[7].execution();
+        assert!(
+            !execution.tasks.is_empty(),
+            "the second replication has its tasks"
+        );
+    }
+
+    #[derive(Debug)]
+    struct GivesUp;
+
+    impl Settings for GivesUp {
+        fn describe(&self) -> PolicyKind {
+            PolicyKind::new("gives-up", "for tests")
+        }
+
+        fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+            Ok(Box::new(GivesUp))
+        }
+    }
+
+    impl Policy for GivesUp {
+        fn arrive(&mut self, _: &Request<'_>, _: &mut Outcomes) {}
+
+        fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+            dispatch.fail(Error::failure("no idea what to do"));
+        }
+    }
+
+    #[test]
+    fn a_policy_that_fails_ends_the_run_with_its_error() {
+        let desk = tempfile::tempdir().unwrap();
+        fs::write(desk.path().join("own.csv"), "cell,batch,ns\nlstm,1,1000\n").unwrap();
+        let file = desk.path().join("s.toml");
+        fs::write(&file, SCENARIO).unwrap();
+        let kind = GivesUp.describe();
+        let registry = Registry::standard().with_parser(kind, Default::default(), |_| {
+            Ok((Arc::new(GivesUp), Default::default()))
+        });
+        let overrides = ["policy.B.kind=gives-up".to_string()];
+        let scenarios = Scenario::expand(&file, &overrides, &[], &registry).unwrap();
+        let options = options(&desk.path().join("out"));
+        let ended = run_sweep(&scenarios, &options, &AtomicBool::new(false), &|| ());
+        let error = ended.unwrap_err().to_string();
+        assert!(
+            error.starts_with("\"B\" at 1000: ") && error.ends_with("s: no idea what to do"),
+            "{error}"
+        );
     }
 }
