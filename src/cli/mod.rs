@@ -23,6 +23,7 @@ pub mod replay;
 pub mod report;
 pub mod reproduce;
 pub mod scenarios;
+mod session;
 pub mod shell;
 pub mod sim;
 pub mod trace;
@@ -31,6 +32,7 @@ pub mod validate;
 mod value_enums;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,11 +44,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use self::removed::refuse_removed;
 use self::render::{Shown, say};
+pub use self::session::{Caller, CommandAnswer};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::base::shipped::{self, Shipped};
 use crate::core::policy::registry::Registry;
 use crate::lab::run::executor::Executors;
+use crate::lab::run::notes::describe_falling;
 use crate::lab::scenario::Scenario;
 
 const VERSION: &str = concat!(
@@ -127,18 +131,66 @@ pub fn main(registry: &Registry) -> ExitCode {
 
 /// Runs the command line as [`main`] does, with these executors and simulators.
 pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
-    let matches = command(executors).try_get_matches();
-    let outcome = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(parsed) => parsed.command.run(registry, executors),
-        Err(error) => Err(refuse_removed(&error).unwrap_or_else(|| error.exit())),
+    ExitCode::from(main_from(std::env::args_os(), registry, executors))
+}
+
+/// Runs the command line with these arguments, of which the first is the program's name. Returns the exit code and
+/// leaves the process to its owner.
+pub fn main_from(
+    args: impl IntoIterator<Item = OsString>,
+    registry: &Registry,
+    executors: &Executors,
+) -> u8 {
+    let outcome = match parse(args, executors) {
+        Ok(command) => command.run(registry, executors),
+        Err(error) => match refuse_removed(&error) {
+            Some(refused) => Err(refused),
+            None => {
+                let _ = error.print();
+                return error.exit_code() as u8;
+            }
+        },
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => {
             say(format_args!("batchlab: {error}"));
-            ExitCode::from(error.exit_code())
+            error.exit_code()
         }
     }
+}
+
+/// Runs a command as [`main_from`] does, without a terminal: nothing is printed, and the process gets no handler of
+/// Ctrl-C.
+pub fn call(
+    args: impl IntoIterator<Item = OsString>,
+    registry: &Registry,
+    executors: &Executors,
+    caller: &Caller,
+) -> (CommandAnswer, Result<()>) {
+    session::answer(caller, || match parse(args, executors) {
+        Ok(command) => command.run(registry, executors),
+        Err(error) => Err(refuse_removed(&error).unwrap_or_else(|| refuse_option(&error))),
+    })
+}
+
+/// The first paragraph of a mistake in the arguments, and the hints.
+fn refuse_option(error: &clap::Error) -> Error {
+    let text = error.to_string();
+    let lines = text.lines().take_while(|line| !line.starts_with("Usage"));
+    let parts: Vec<&str> = lines
+        .map(|line| line.trim().trim_start_matches("error: "))
+        .filter(|line| !line.is_empty())
+        .collect();
+    Error::input(parts.join("; "))
+}
+
+fn parse(
+    args: impl IntoIterator<Item = OsString>,
+    executors: &Executors,
+) -> Result<BatchlabCommand, clap::Error> {
+    let matches = command(executors).try_get_matches_from(args)?;
+    Ok(Cli::from_arg_matches(&matches)?.command)
 }
 
 /// The commands, whose options list the registered backends.
@@ -278,10 +330,7 @@ impl Common {
 
     /// Does the work on the number of threads that the user wants.
     pub fn run_on_threads<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        let threads = self.threads.map_or(0, usize::from);
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        pool.map_err(|cause| Error::failure(format!("threads can't be started: {cause}")))?
-            .install(work)
+        session::thread_pool(self.threads.map_or(0, usize::from))?.install(work)
     }
 
     /// Does the work as [`Common::run_on_threads`] does, with a bar for this number of runs. Ctrl-C sets the flag that
@@ -307,7 +356,7 @@ impl Common {
 
     /// Notes that times of a cost table fall.
     pub fn note_falling(&self, falling: &str) {
-        self.note(format!("{falling}; check the table"));
+        self.note(describe_falling(falling));
     }
 }
 
@@ -361,6 +410,9 @@ fn refuse_equal_names<'s>(scenarios: impl Iterator<Item = &'s Scenario>) -> Resu
 
 /// A bar on standard error; hidden if that is not a terminal or the user wants quiet.
 fn progress(quiet: bool, steps: usize, unit: &str, name: &str) -> ProgressBar {
+    if let Some(bar) = session::caller_bar(steps) {
+        return bar;
+    }
     if quiet {
         return ProgressBar::hidden();
     }
@@ -374,8 +426,12 @@ fn progress(quiet: bool, steps: usize, unit: &str, name: &str) -> ProgressBar {
         .with_message(name.to_string())
 }
 
-/// The flag that Ctrl-C or a request to terminate sets, which stops runs. A second one ends the program at once.
+/// The flag that Ctrl-C or a request to terminate sets, which stops runs. A second one ends the program at once. A
+/// program that calls the command has a flag of its own.
 pub fn stop_on_ctrl_c() -> Result<&'static AtomicBool> {
+    if let Some(stop) = session::caller_stop() {
+        return Ok(stop);
+    }
     static STOP: AtomicBool = AtomicBool::new(false);
     let handled = ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {

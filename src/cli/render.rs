@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::session::{give_note, give_result};
 use crate::base::error::{Error, Result, printable};
 use crate::base::files::write_typed;
 
@@ -85,12 +86,18 @@ pub fn terminal_width() -> Option<usize> {
 
 /// Prints to standard output. A reader that stops reading, such as `head`, is not an error.
 pub fn print(text: &str) -> Result<()> {
+    if give_result(text) {
+        return Ok(());
+    }
     print_with(|out| out.write_all(printable(text).as_bytes()))
 }
 
 /// Prints a line on standard error. If that can't be written, the exit code still says what happened.
 pub fn say(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
+    let line = line.to_string();
+    if !give_note(&line) {
+        let _ = writeln!(io::stderr(), "{}", printable(&line));
+    }
 }
 
 /// Writes to a file that the user has named, or to standard output.

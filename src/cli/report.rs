@@ -7,7 +7,6 @@ use clap::ValueEnum as _;
 use serde_json::Value;
 
 use super::render::print;
-use super::sim;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::files::{write_typed, write_whole};
 use crate::base::units::Nanos;
@@ -17,6 +16,7 @@ use crate::lab::results::read::CsvTable;
 use crate::lab::results::saved_results::{read_json, within};
 use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::sweep_keys::distinct;
+use crate::lab::run::notes::notes_on_rows;
 use crate::lab::validate::compare::report::{HEADINGS, cells};
 use crate::lab::validate::compare::side::{ComparedPoint, Side};
 use crate::lab::validate::compare::{Comparison, ComparisonRow, compare};
@@ -230,7 +230,7 @@ impl ReportedFolder {
                 .find(|policy| policy["label"] == row.policy);
             own.map_or(String::new(), |policy| settings(&policy["costs"]))
         };
-        summary(rows, &sim::notes(rows, &costs_of))
+        summary(rows, &notes_on_rows(rows, &costs_of))
     }
 
     fn options(&self) -> Result<plot::PlotOptions> {

@@ -1,6 +1,5 @@
 //! `batchlab sim` and `batchlab real`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::parts::Parts;
@@ -9,13 +8,10 @@ use super::{Common, Sweeps, progress, stop_on_ctrl_c};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::core::policy::registry::Registry;
-use crate::core::record::execution::Decisions;
-use crate::core::summary::validity::{Extrapolation, LATENESS_BOUND, Lateness};
 use crate::lab::figures::{self, ScenarioFigures};
-use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::{summary, table};
 use crate::lab::run::executor::{Executors, SelectedBackend, Verify};
-use crate::lab::run::verify::{LargestError, Verified};
+use crate::lab::run::notes::MISSING_LOCKS;
 use crate::lab::run::{self, RunOptions, RunReport, Sweep};
 use crate::lab::scenario::Scenario;
 
@@ -173,13 +169,9 @@ fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &RunOptions) -> 
 
 pub fn note_missing_locks(common: &Common, locked: bool) {
     if !locked {
-        common
-            .note("the file system has no locks: make sure that no other run writes to the folder");
+        common.note(MISSING_LOCKS);
     }
 }
-
-/// The number of failed requests whose reasons are printed.
-const FAILURES_SHOWN: usize = 3;
 
 /// Runs all sweeps, after all of them have been checked. Failed requests are an error at the end, after all files have
 /// been written.
@@ -264,44 +256,9 @@ fn print_notes(
     report: &RunReport,
     figures: &ScenarioFigures,
 ) {
-    let scenario = &scenarios[0];
-    if report.taken_over > 0 {
-        common.note(format!(
-            "taken over from before: {} of {} runs",
-            report.taken_over, report.runs
-        ));
-    }
-    let runs = report.rows.iter().flat_map(|row| &row.runs);
-    let warmed_up = runs.map(|run| run.warmup).max().unwrap_or(0);
-    if warmed_up > 0 {
-        common.note(format!(
-            "warm-up ({}): at most {warmed_up} requests of a run left out",
-            scenario.metrics.warmup
-        ));
-    }
-    note_falling_costs(common, scenario);
-    if let Some(why) = &report.traditional {
-        common.note(format!(
-            "all steps ran in traditional kernels, not in device.grnn's: {why}"
-        ));
-    }
-    for note in notes(&report.rows, &|row| cost_table_of(row, scenarios)) {
+    for note in report.notes(scenarios) {
         common.note(note);
     }
-    let Decisions { calls, tasks, time } = report.decisions;
-    if calls > 0 {
-        let micros = time.as_nanos() as f64 / 1e3;
-        common.note(format!(
-            "scheduler: {:.2} us a decision, {:.2} us a task on this host",
-            micros / calls as f64,
-            micros / tasks as f64
-        ));
-    }
-    note_verified(common, scenario, &report.verified);
-    for failure in report.failures.iter().take(FAILURES_SHOWN) {
-        common.note(failure);
-    }
-    note_missing_locks(common, report.locked);
     for why in &figures.undrawn {
         common.note(format!("no figure: {why}"));
     }
@@ -317,141 +274,4 @@ fn print_notes(
     } else {
         common.note(format!("results in {folder} ({})", names.join(", ")));
     }
-}
-
-/// Notes the cells whose times fall with larger batches, of each cost table once.
-fn note_falling_costs(common: &Common, scenario: &Scenario) {
-    let mut tables = BTreeMap::new();
-    for policy in &scenario.policies {
-        if let Some(file) = policy.costs.file() {
-            tables.entry(file.to_path_buf()).or_insert(&policy.costs);
-        }
-    }
-    for note in tables.values().flat_map(|costs| costs.falling()) {
-        common.note_falling(&note);
-    }
-}
-
-/// The cost table of a row's policy, or an empty text.
-fn cost_table_of(row: &SummaryRow, scenarios: &[Scenario]) -> String {
-    let mut policies = scenarios.iter().flat_map(|scenario| &scenario.policies);
-    let policy = policies.find(|policy| policy.label == row.policy && policy.swept == row.swept);
-    match policy.and_then(|policy| policy.costs.file()) {
-        Some(file) => file.display().to_string(),
-        None => String::new(),
-    }
-}
-
-fn note_verified(common: &Common, scenario: &Scenario, verified: &Verified) {
-    let requests = verified.requests;
-    if requests == 0 {
-        return;
-    }
-    match verified.largest {
-        None => common.note(format!(
-            "verified: {requests} requests have the same bits as when run alone"
-        )),
-        Some(LargestError {
-            error,
-            of_tolerated,
-        }) => common.note(format!(
-            "verified: {requests} requests have the CPU's results, up to rounding in {}: the largest relative error is \
-             {error:.2e}, {:.1} % of the tolerance",
-            scenario.device.precision,
-            100.0 * of_tolerated
-        )),
-    }
-}
-
-/// What a reader of the results must know: batch sizes without a measured cost, rejected requests, late load
-/// generators.
-pub fn notes(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String) -> Vec<String> {
-    let mut notes = extrapolations(rows, costs_of);
-    for row in rows {
-        let rejected: u64 = row.runs.iter().map(|run| run.rejected).sum();
-        if rejected > 0 {
-            notes.push(format!(
-                "\"{}\" at {}: {rejected} requests were rejected",
-                row.name(),
-                row.point
-            ));
-        }
-        if let Some(late) = row.lateness() {
-            notes.push(describe_lateness(row, &late));
-        }
-    }
-    notes
-}
-
-/// A line for each cell that ran at unmeasured batch sizes, over all runs with the same cost table.
-fn extrapolations(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String) -> Vec<String> {
-    let mut sums: BTreeMap<(String, String), Extrapolation> = BTreeMap::new();
-    for row in rows {
-        let costs = costs_of(row);
-        for found in row.runs.iter().flat_map(|run| &run.extrapolated) {
-            sums.entry((costs.clone(), found.cell.clone()))
-                .and_modify(|sum| sum.add(found))
-                .or_insert_with(|| found.clone());
-        }
-    }
-    let mut lines = Vec::new();
-    for ((costs, cell), sum) in &sums {
-        lines.push(describe_extrapolation(costs, cell, sum));
-    }
-    lines
-}
-
-fn describe_extrapolation(costs: &str, cell: &str, sum: &Extrapolation) -> String {
-    let from = sum.from;
-    let to = sum.to;
-    let mut sides = Vec::new();
-    let mut rules = Vec::new();
-    if sum.below > 0 {
-        sides.push("smaller");
-        rules.push(format!("below {from} they take the time of {from}"));
-    }
-    if sum.above > 0 {
-        sides.push("larger");
-        rules.push(format!("above {to} the slope of the last two rows goes on"));
-    }
-    let batches = percent(sum.below + sum.above, sum.batches);
-    let cells = percent(sum.cells_beyond, sum.cells);
-    let sides = sides.join(" or ");
-    let rules = rules.join(", ");
-    format!(
-        "extrapolated: {batches:.2} % of the batches of {cell} ({cells:.2} % of its cells) were {sides} than the measured \
-         {from}..{to} of {costs}; {rules}"
-    )
-}
-
-fn percent(part: u64, whole: u64) -> f64 {
-    100.0 * part as f64 / whole as f64
-}
-
-/// The lateness of the load generator, and whether the run is valid.
-fn describe_lateness(row: &SummaryRow, late: &Lateness) -> String {
-    let p99 = match late.p99_us {
-        Some(us) => format!("p99 {us:.1} us, "),
-        None => String::new(),
-    };
-    let share = match late.share {
-        Some(share) => format!("{:.2} % of the median latency; ", 100.0 * share),
-        None => String::new(),
-    };
-    let verdict = match late.valid {
-        Some(true) => "VALID".to_string(),
-        Some(false) => format!(
-            "INVALID: above {} % the latencies are not those of an open loop; use fewer workers than cores, a machine that \
-             does nothing else, or a lower load",
-            100.0 * LATENESS_BOUND
-        ),
-        None => "too few requests for a verdict".to_string(),
-    };
-    let name = row.name();
-    let point = &row.point;
-    let mean = late.mean_us;
-    let max = late.max_us;
-    format!(
-        "\"{name}\" at {point}: the generator was late by {mean:.1} us on average, {p99}at most {max:.1} us; {share}{verdict}"
-    )
 }

@@ -11,6 +11,7 @@ pub mod folder;
 pub mod inputs;
 mod job;
 pub mod lock;
+pub mod notes;
 mod point;
 pub mod shard;
 pub mod standard;
