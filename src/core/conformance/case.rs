@@ -89,7 +89,36 @@ impl RandomCase {
             .expect("the table has all of the model's cells")
     }
 
-    pub fn run(&self, policy: &dyn Settings, setup: &Setup<'_>, watch: bool) -> CheckedRun {
+    /// The same case without one of its requests; `None` if it has no other.
+    pub fn without(&self, request: usize) -> Option<RandomCase> {
+        let mut shapes = self.requests.shapes.to_vec();
+        let mut arrivals = self.arrivals.clone();
+        shapes.remove(request);
+        arrivals.remove(request);
+        if shapes.is_empty() {
+            return None;
+        }
+        let requests = Requests::unfold(shapes.into(), &self.model).expect("the shapes fit");
+        Some(RandomCase {
+            model: self.model.clone(),
+            workers: self.workers,
+            costs: self.costs.clone(),
+            overhead: self.overhead,
+            requests,
+            arrivals,
+        })
+    }
+
+    /// Runs the policy on a simulated device.
+    ///
+    /// # Errors
+    /// The policy fails.
+    pub fn run(
+        &self,
+        policy: &dyn Settings,
+        setup: &Setup<'_>,
+        watch: bool,
+    ) -> Result<CheckedRun, String> {
         let mut backend = sim::backend(
             self.workers,
             policy.streams(setup),
@@ -104,7 +133,7 @@ impl RandomCase {
         policy: &dyn Settings,
         setup: &Setup<'_>,
         watch: bool,
-    ) -> CheckedRun {
+    ) -> Result<CheckedRun, String> {
         let mut running = policy.build(setup).expect("it was built before");
         let keep = RecordOptions {
             tasks: true,
@@ -125,7 +154,7 @@ impl RandomCase {
             )
             .map(|()| recorder)
         });
-        record.expect("the run is not interrupted")
+        record.map_err(|error| format!("the policy fails: {error}"))
     }
 
     pub fn describe(&self) -> String {

@@ -24,6 +24,8 @@ pub mod case;
 pub mod laws;
 pub mod record;
 
+use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 
 use self::case::RandomCase;
@@ -66,29 +68,97 @@ impl Default for Guarantees {
     }
 }
 
+/// A law that a policy breaks, and the smallest workload that was found to show it.
+#[derive(Clone, Debug)]
+pub struct BrokenLaw {
+    pub law: String,
+    /// The number of the random workload.
+    pub case: u32,
+    /// The workload without the requests that are not needed to break a law.
+    pub workload: String,
+}
+
+impl fmt::Display for BrokenLaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BrokenLaw {
+            law,
+            case,
+            workload,
+        } = self;
+        write!(f, "breaks a law on case {case}: {law}\n{workload}")
+    }
+}
+
 /// Checks a policy on random workloads of every model that it serves.
 ///
 /// # Panics
 /// On a broken law, naming it and the workload, or if the policy serves no model.
 pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
+    match find_broken_law(policy, guarantees) {
+        Ok(0) => panic!(
+            "{policy:?} serves none of the models in {} cases",
+            guarantees.cases
+        ),
+        Ok(_) => {}
+        Err(broken) => panic!("{policy:?} {broken}"),
+    }
+}
+
+/// Looks for a law that a policy breaks on random workloads. Returns the number of workloads that the policy serves.
+///
+/// # Errors
+/// The first broken law, on the smallest workload; a policy that [fails](crate::policy::Outcomes::fail) breaks one.
+pub fn find_broken_law(policy: &dyn Settings, guarantees: &Guarantees) -> Result<u32, BrokenLaw> {
     let mut served = 0;
     each_case(policy, guarantees, |number, case, checked, setup| {
         served += 1;
-        let watched = case.run(policy, setup, true);
-        let kept = laws::check(checked, &watched, guarantees)
-            .and_then(|()| check_repetition(policy, case, setup, &watched));
-        if let Err(law) = kept {
-            panic!(
-                "{policy:?} breaks a law on case {number}: {law}\n{}",
-                case.describe()
-            );
+        check_case(policy, guarantees, case, checked, setup)
+            .map_err(|law| smallest(policy, guarantees, number, case, law))
+    })?;
+    Ok(served)
+}
+
+fn check_case(
+    policy: &dyn Settings,
+    guarantees: &Guarantees,
+    case: &RandomCase,
+    checked: &CheckedCase<'_>,
+    setup: &Setup<'_>,
+) -> Result<(), String> {
+    let watched = case.run(policy, setup, true)?;
+    laws::check(checked, &watched, guarantees)?;
+    check_repetition(policy, case, setup, &watched)
+}
+
+/// Leaves out requests of a case as long as the policy breaks a law.
+fn smallest(
+    policy: &dyn Settings,
+    guarantees: &Guarantees,
+    number: u32,
+    case: &RandomCase,
+    law: String,
+) -> BrokenLaw {
+    let mut law = law;
+    let mut smallest: Option<RandomCase> = None;
+    let mut request = case.requests.len();
+    while request > 0 {
+        request -= 1;
+        let smaller = smallest.as_ref().unwrap_or(case).without(request);
+        let checked = smaller.as_ref().map_or(Ok(()), |smaller| {
+            visit_case(policy, smaller, |checked, setup| {
+                check_case(policy, guarantees, smaller, checked, setup)
+            })
+        });
+        if let Err(other) = checked {
+            law = other;
+            smallest = smaller;
         }
-    });
-    assert!(
-        served > 0,
-        "{policy:?} serves none of the models in {} cases",
-        guarantees.cases
-    );
+    }
+    BrokenLaw {
+        law,
+        case: number,
+        workload: smallest.as_ref().unwrap_or(case).describe(),
+    }
 }
 
 /// Checks that further runs of the same events give the same schedule as `watched`.
@@ -98,13 +168,13 @@ fn check_repetition(
     setup: &Setup<'_>,
     watched: &CheckedRun,
 ) -> Result<(), String> {
-    let again = case.run(policy, setup, true);
+    let again = case.run(policy, setup, true)?;
     let same_tasks = again.seen == watched.seen
         && again.recorder.execution.tasks == watched.recorder.execution.tasks;
     if !same_tasks || again.done != watched.done {
         return Err("repetition: a second run of the same events differs".into());
     }
-    let unwatched = case.run(policy, setup, false);
+    let unwatched = case.run(policy, setup, false)?;
     if unwatched.done != watched.done {
         return Err(
             "repetition: the schedule depends on whether the backend asks for the nodes".into(),
@@ -128,10 +198,11 @@ pub fn check_backend(
         "only simulated devices run operators"
     );
     let mut served = 0;
-    each_case(policy, guarantees, |number, case, checked, setup| {
+    let checked = each_case(policy, guarantees, |number, case, checked, setup| {
         on(&case.model, &case.requests, case.workers, &mut |backend| {
             served += 1;
             let run = case.run_on(backend, policy, setup, true);
+            let run = run.expect("the policy does not fail");
             if let Err(law) = laws::check_backend(checked, &run, guarantees) {
                 panic!(
                     "a backend breaks a law under {policy:?} on case {number}: {law}\n{}",
@@ -139,37 +210,52 @@ pub fn check_backend(
                 );
             }
         });
+        Ok::<(), Infallible>(())
     });
+    let Ok(()) = checked;
     assert!(served > 0, "none of {} workloads was run", guarantees.cases);
 }
 
-/// Visits all random workloads that the policy serves.
-fn each_case(
+/// Visits all random workloads that the policy serves, up to the first error.
+fn each_case<E>(
     policy: &dyn Settings,
     guarantees: &Guarantees,
-    mut visit: impl FnMut(u32, &RandomCase, &CheckedCase<'_>, &Setup<'_>),
-) {
+    mut visit: impl FnMut(u32, &RandomCase, &CheckedCase<'_>, &Setup<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     for number in 0..guarantees.cases {
         let case = RandomCase::draw(number);
-        let cells = case.model.cell_types();
-        let device = case.device();
-        let costs: Arc<dyn CostModel> = Arc::new(device.clone());
-        let setup = Setup {
-            model: &case.model,
-            cells: &cells,
-            workers: case.workers,
-            costs: Some(&costs),
-            longest: Some(case.requests.longest()),
-        };
-        if policy.build(&setup).is_ok() {
-            let checked = CheckedCase {
-                requests: &case.requests,
-                cells: &cells,
-                workers: case.workers,
-                device: &device,
-                sizes: policy.batch_sizes(),
-            };
-            visit(number, &case, &checked, &setup);
-        }
+        visit_case(policy, &case, |checked, setup| {
+            visit(number, &case, checked, setup)
+        })?;
     }
+    Ok(())
+}
+
+/// Visits a workload if the policy serves it.
+fn visit_case<E>(
+    policy: &dyn Settings,
+    case: &RandomCase,
+    visit: impl FnOnce(&CheckedCase<'_>, &Setup<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let cells = case.model.cell_types();
+    let device = case.device();
+    let costs: Arc<dyn CostModel> = Arc::new(device.clone());
+    let setup = Setup {
+        model: &case.model,
+        cells: &cells,
+        workers: case.workers,
+        costs: Some(&costs),
+        longest: Some(case.requests.longest()),
+    };
+    if policy.build(&setup).is_err() {
+        return Ok(());
+    }
+    let checked = CheckedCase {
+        requests: &case.requests,
+        cells: &cells,
+        workers: case.workers,
+        device: &device,
+        sizes: policy.batch_sizes(),
+    };
+    visit(&checked, &setup)
 }
