@@ -19,10 +19,10 @@ use crate::core::workload::random::{self, RandomSequence};
 use crate::lab::run::time_budget::TimeBudget;
 
 /// The sizes of a block, without the reference size.
-const SIZES: usize = 8;
+pub const SIZES: usize = 8;
 
 /// The most additional visits of a doubtful size.
-const AGAIN: u32 = 3;
+pub const AGAIN: u32 = 3;
 
 /// Sizes that are visited one after the other.
 #[derive(Debug)]

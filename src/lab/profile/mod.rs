@@ -30,6 +30,7 @@
 
 mod blocks;
 mod decisions;
+pub mod function;
 mod levels;
 mod report;
 mod samples;

@@ -162,8 +162,7 @@ impl Session {
             .first()
             .map_or_else(String::new, |engine| engine.describe());
         let mut notes = preamble(settings, command, &device);
-        let columns = &["cell", "batch", "ns", "stddev_ns", "input"][..if sized { 5 } else { 4 }];
-        let mut table = vec![columns.iter().map(ToString::to_string).collect()];
+        let mut table = vec![header(sized)];
         let mut factors = Vec::new();
         let mut starts = Vec::new();
         let mut largest_miss: Option<f64> = None;
@@ -224,7 +223,7 @@ impl Session {
 }
 
 /// The text of a record of noise, ordered by time.
-fn noise_rows(tasks: &[(u32, MeasuredTask)], starts: &[(u32, MeasuredStart)]) -> String {
+pub fn noise_rows(tasks: &[(u32, MeasuredTask)], starts: &[(u32, MeasuredStart)]) -> String {
     let mut rows = Vec::with_capacity(tasks.len() + starts.len());
     for (size, MeasuredTask { at, took, factor }) in tasks {
         rows.push((*at, format!("{},{size},{factor:.6},{},\n", at.0, took.0)));
@@ -236,6 +235,19 @@ fn noise_rows(tasks: &[(u32, MeasuredTask)], starts: &[(u32, MeasuredStart)]) ->
     let mut text = String::from("time_ns,size,factor,ns,late_ns\n");
     text.extend(rows.into_iter().map(|(_, row)| row));
     text
+}
+
+/// The cost table of a profile, without notes and without overheads.
+pub fn cost_rows(profile: &NetworkProfile, sized: bool) -> String {
+    let mut table = vec![header(sized)];
+    table.extend(rows(profile, false, false, sized));
+    table.iter().map(|line| line.join(",") + "\n").collect()
+}
+
+fn header(sized: bool) -> Vec<String> {
+    let columns = ["cell", "batch", "ns", "stddev_ns", "input"];
+    let shown = if sized { 5 } else { 4 };
+    columns[..shown].iter().map(ToString::to_string).collect()
 }
 
 /// Loads a network onto the device.
