@@ -164,6 +164,16 @@ impl Shipped {
         PathBuf::from(format!("{folder}{name}{ending}"))
     }
 
+    /// The path at which a file is found, and its text.
+    ///
+    /// # Errors
+    /// There is no such file, or it can't be read.
+    pub fn read(self, given: &Path) -> Result<(PathBuf, String)> {
+        let path = self.find(given)?;
+        let text = text(&path)?;
+        Ok((path, text))
+    }
+
     /// The file on disk, or else the built-in file of this path, or else the only one whose name ends like this:
     /// `fig7a` and `batchmaker/fig7a` are `scenarios/batchmaker/fig7a.toml`.
     ///

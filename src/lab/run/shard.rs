@@ -1,10 +1,12 @@
 //! Shards: parts of a run, which processes on one or several machines compute into one folder.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::Serialize;
 
+use crate::base::files::folder_name;
 use crate::base::shipped;
 use crate::lab::results::sweep_keys::{self, Swept};
 use crate::lab::scenario::{Load, PolicyEntry, Scenario};
@@ -36,6 +38,12 @@ pub struct PlannedPoint {
 impl PlannedPoint {
     pub fn name(&self) -> String {
         sweep_keys::label(&self.policy, &self.swept)
+    }
+
+    /// The folder of the point's files within that of the scenario's results.
+    pub fn folder(&self) -> PathBuf {
+        let point = sweep_keys::point_folder(&self.load, &self.swept);
+        Path::new(&folder_name(&self.policy)).join(point)
     }
 
     pub(crate) fn new(
