@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::cublas::Cublas;
 use super::driver::{Driver, Gpu};
+pub use super::library::set_own_python;
 use super::library::{LibrarySearch, SearchPlace, file_names, format_version, toolkit_names};
 use super::nvrtc::Nvrtc;
 use crate::base::error::{Error, Result};

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::{env, fs};
 
 use libloading::Library;
@@ -172,13 +173,20 @@ fn toolkit(root: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The prefixes of Pythons whose packages may contain the libraries: the environment's, the one into which a wheel put
-/// this program, that of the first `python3` in `PATH`, and the user's own.
+/// The prefix of the Python that runs this program as a module, whose packages come before those of other Pythons.
+static OWN_PYTHON: OnceLock<PathBuf> = OnceLock::new();
+
+/// Names the Python that runs this program as a module. The first call counts.
+pub fn set_own_python(prefix: PathBuf) {
+    let _ = OWN_PYTHON.set(prefix);
+}
+
+/// The prefixes of Pythons whose packages may contain the libraries: the one that runs this program, the environment's,
+/// the one into which a wheel put this program, that of the first `python3` in `PATH`, and the user's own.
 fn pythons(path: &dyn Fn(&str) -> Option<PathBuf>, search: Option<OsString>) -> Vec<PathBuf> {
-    let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
-        .into_iter()
-        .filter_map(path)
-        .collect();
+    let environment = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(path);
+    let mut prefixes: Vec<PathBuf> = OWN_PYTHON.get().cloned().into_iter().collect();
+    prefixes.extend(environment);
     let own = env::current_exe()
         .ok()
         .and_then(|program| program.parent().map(Path::to_path_buf));
