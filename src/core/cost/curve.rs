@@ -102,10 +102,39 @@ impl Curve {
 
     /// The least times in batches up to `largest` and the largest measured one.
     pub fn best(&self, largest: u32) -> Best {
+        let last = *self.measured_batches().end();
         // Times are rounded, so the best batch need not be a point: try all.
-        let all = (1..=largest.max(*self.measured_batches().end()))
-            .map(|batch| Best::new(batch, self.time(batch)));
+        let measured = (1..=last).chain(self.candidates(last, largest));
+        let all = measured.map(|batch| Best::new(batch, self.time(batch)));
         all.reduce(Best::or).expect("a curve has a point")
+    }
+
+    /// The batches above the last point, up to `largest`, that can be the best. There the time is a line, so that the
+    /// time of a member falls or climbs all the way, but for the rounding: only one end can have the least. Rounding to
+    /// half a nanosecond matters within a share of about 1 / intercept of that end.
+    fn candidates(&self, last: u32, largest: u32) -> RangeInclusive<u32> {
+        let from = last + 1;
+        let to = largest.max(last);
+        let [before, after] = match self.points[..] {
+            [.., before, after] => [before, after],
+            // The time is proportional, so that only rounding decides.
+            _ => return from..=to,
+        };
+        let slope = (after.1 as f64 - before.1 as f64) / f64::from(after.0 - before.0);
+        let intercept = after.1 as f64 - slope * f64::from(after.0);
+        // The bounds are wide enough for the errors of these numbers.
+        let margin = 2.0;
+        if slope < 0.0 || intercept.abs() <= 2.0 * margin {
+            return from..=to;
+        }
+        let share = (intercept.abs() - margin) / (intercept.abs() + margin);
+        if intercept > 0.0 {
+            let first = (f64::from(to) * share).floor() as u32;
+            first.clamp(from, to.max(from))..=to
+        } else {
+            let end = (f64::from(last) / share).ceil() as u32;
+            from..=end.clamp(last, to)
+        }
     }
 
     fn compute(&self, batch: u32) -> Nanos {
@@ -219,5 +248,32 @@ mod tests {
     fn bad_points_are_refused() {
         assert!(Curve::new(BTreeMap::new()).is_none());
         assert!(Curve::new(BTreeMap::from([(0, 1)])).is_none());
+    }
+
+    #[test]
+    fn the_best_batch_is_that_of_all_batches() {
+        let tables = [
+            &[(1, 1_000), (64, 9_000)][..],
+            &[(1, 10), (64, 900)],
+            &[(1, 1_000), (4, 4_000), (8, 9_500)],
+            &[(2, 700)],
+            &[(1, 5), (2, 9), (3, 14)],
+            &[(1, 300), (8, 300)],
+            &[(1, 900), (8, 100)],
+            &[(1, 17_123), (512, 1_234_567)],
+        ];
+        for table in tables {
+            let curve = Curve::new(table.iter().copied().collect()).unwrap();
+            let mut all: Option<Best> = None;
+            for batch in 1..=30_000 {
+                let one = Best::new(batch, curve.time(batch));
+                let best = all.map_or(one, |best| best.or(one));
+                all = Some(best);
+                let is_looked_at = batch < 700 || batch % 997 == 0;
+                if batch >= *curve.measured_batches().end() && is_looked_at {
+                    assert_eq!(curve.best(batch), best, "{table:?} up to {batch}");
+                }
+            }
+        }
     }
 }
