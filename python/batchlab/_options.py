@@ -1,0 +1,41 @@
+"""Keyword arguments as the options of a command."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping
+
+from . import _toml
+
+
+def arguments(options: Mapping[str, Any]) -> list[str]:
+    """The options of a command: `x_scale="log"` is `--x-scale log`; True is a flag, a list repeats the option,
+    a dict gives KEY=VALUE, and a tuple is one value with parts, such as `x_range=(0, 10)`.
+    """
+    given = []
+    for name, value in options.items():
+        option = "--" + name.rstrip("_").replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            given.append(option)
+            continue
+        if isinstance(value, Mapping):
+            value = [f"{key}={text(part)}" for key, part in value.items()]
+        if isinstance(value, tuple):
+            between = ".." if name.endswith("range") else ","
+            value = between.join(text(part) for part in value)
+        for part in value if isinstance(value, list) else [value]:
+            given += [option, text(part)]
+    return given
+
+
+def text(value: Any) -> str:
+    """A value as the command line has it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
+    if isinstance(value, (list, tuple, range)):
+        return ",".join(text(part) for part in value)
+    return _toml.value(value)

@@ -1,0 +1,445 @@
+"""Runs of scenarios, and their results."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Any, Callable, Mapping, Sequence
+
+from . import _batchlab, _options, _progress
+from ._batchlab import Table
+from ._scenario import Prepared, ScenarioLike, prepare
+
+__all__ = ["Explanation", "Figure", "Run", "real", "sim"]
+
+
+class Run:
+    """The results of `sim` or `real`: a summary, and a table of requests, tasks and batches for each point.
+
+    A point is one policy under one load. Its load is named by its rate, or "trace", "offline", "clients-8" and so on.
+    """
+
+    def __init__(self, study: _batchlab.Study, prepared: Prepared, folder: str | None) -> None:
+        self._study = study
+        self._prepared = prepared
+        self._folder = folder
+        self._written = folder is None
+        self._points = study.points()
+        if folder is not None:
+            weakref.finalize(self, _remove, folder)
+
+    @property
+    def name(self) -> str:
+        """The name of the scenario."""
+        return self._study.name
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know beside the numbers, as the command prints it."""
+        return self._study.notes
+
+    @property
+    def failed(self) -> int:
+        """The number of requests that failed: an executor could not compute them, or the policy forgot them."""
+        return self._study.failed
+
+    @property
+    def path(self) -> str:
+        """The folder of the results. Without `out` it is a temporary one, which goes when the object does."""
+        if not self._written:
+            report = _progress.reporter(self.name)
+            self._study.write(report)
+            _progress.finish(report)
+            self._written = True
+        return str(self._study.path)
+
+    def summary(self) -> Table:
+        """A row for each policy and load: throughput in requests per second, latencies in milliseconds, and so on.
+
+        The columns are those of summary.csv; `policy`, `point` and the swept keys stand first.
+        """
+        return self._study.summary().with_notes(self.notes)
+
+    def points(self) -> list[tuple[str, str, dict[str, str]]]:
+        """The policy, the load and the swept keys of each point."""
+        return [(policy, load, dict(swept)) for policy, load, replication, swept, _ in self._points if not replication]
+
+    def requests(
+        self,
+        policy: str | None = None,
+        point: float | str | None = None,
+        *,
+        replication: int = 0,
+        sweep: Mapping[str, Any] | None = None,
+    ) -> Table:
+        """A row for each request of a point: its arrival, start and finish in nanoseconds, its class, length, whether it
+        counts, and its outcome. The columns are those of requests.csv.
+
+        policy: the label of the policy; may be left out if there is one only.
+        point: the rate in requests per second, or the name of the load; may be left out if there is one only.
+        replication: the number of the replication, from 0.
+        sweep: values of swept keys, such as {"device.workers": 2}.
+
+        Raises KeyError, with the list, if no point or several are meant, or if requests are not logged.
+        """
+        return self._log("requests", policy, point, replication, sweep)
+
+    def tasks(
+        self,
+        policy: str | None = None,
+        point: float | str | None = None,
+        *,
+        replication: int = 0,
+        sweep: Mapping[str, Any] | None = None,
+    ) -> Table:
+        """A row for each task of a point: its worker, cells, batch, and times in nanoseconds. The columns are those of
+        tasks.csv; the arguments are those of `requests`.
+        """
+        return self._log("tasks", policy, point, replication, sweep)
+
+    def batches(
+        self,
+        policy: str | None = None,
+        point: float | str | None = None,
+        *,
+        replication: int = 0,
+        sweep: Mapping[str, Any] | None = None,
+    ) -> Table:
+        """The number of tasks of each cell and batch size of a point. The columns are those of batches.csv; the
+        arguments are those of `requests`.
+        """
+        return self._log("batches", policy, point, replication, sweep)
+
+    def plot(self, kind: str = "latency-throughput", **options: Any) -> Figure:
+        """A figure, which shows itself in a notebook.
+
+        kind: the kind of figure, such as "latency-throughput", "latency-cdf" or "gantt"; a wrong one gives the list.
+        options: those of `batchlab plot`, such as point=8000, slo="50ms", x_scale="log", title="…".
+
+        Raises InputError for an unknown kind or option.
+        """
+        return Figure(self, kind, options)
+
+    def report(self, path: str | os.PathLike[str] = "report.html", **options: Any) -> str:
+        """Writes a page with tables, figures and warnings as one HTML file, and returns its path.
+
+        path: the file of the page.
+        options: those of `batchlab report`, such as title="…".
+        """
+        file = os.fspath(path)
+        arguments = ["report", self.path, "--out", file, *_options.arguments(options)]
+        _batchlab.command(arguments, self._prepared.kinds.classes)
+        return file
+
+    def explain(
+        self,
+        policy: str | None = None,
+        point: float | str | None = None,
+        *,
+        request: int | None = None,
+        task: int | None = None,
+        sweep: Mapping[str, Any] | None = None,
+    ) -> Explanation:
+        """Explains the life of a request, or the reasons of a task, by repeating the run.
+
+        request, task: the number, as in the tables; one of both.
+        The other arguments are those of `requests`.
+        """
+        if (request is None) == (task is None):
+            raise TypeError("explain: give a request or a task")
+        _, _, _, _, folder = self._points[self._find(policy, point, 0, sweep)]
+        subject = ["task", str(task)] if request is None else ["request", str(request)]
+        arguments = ["explain", os.path.join(self.path, folder), *subject]
+        printed, _ = _batchlab.command(arguments, self._prepared.kinds.classes)
+        return Explanation(printed)
+
+    def _log(
+        self, name: str, policy: str | None, point: float | str | None, replication: int, sweep: Mapping[str, Any] | None
+    ) -> Table:
+        place = self._find(policy, point, replication, sweep)
+        requests, tasks = self._study.logs
+        if (name == "requests" and not requests) or (name == "tasks" and not tasks):
+            raise KeyError(f"the scenario logs no {name}; set output.{name} = true")
+        if self._folder is not None:
+            table: Table = getattr(self._study, name)(place)
+            return table
+        _, _, _, _, folder = self._points[place]
+        number = f"-{replication + 1}" if name == "batches" and replication else ""
+        file = os.path.join(self.path, folder, f"{name}{number}.csv")
+        if replication and name != "batches":
+            raise KeyError(f"files have the {name} of the first replication only; leave out `out` to have all in memory")
+        return _batchlab.read_log(file)
+
+    def _find(
+        self, policy: str | None, point: float | str | None, replication: int, sweep: Mapping[str, Any] | None
+    ) -> int:
+        found = [
+            place
+            for place, (label, load, number, swept, _) in enumerate(self._points)
+            if number == replication
+            and (policy is None or label == policy)
+            and (point is None or _same(load, point))
+            and all(_same(dict(swept).get(key), value) for key, value in (sweep or {}).items())
+        ]
+        if len(found) == 1:
+            return found[0]
+        listed = found or [place for place, one in enumerate(self._points) if one[2] == replication]
+        if not listed:
+            last = max(one[2] for one in self._points)
+            raise KeyError(f"no replication {replication}; the replications are 0 to {last}")
+        lines = [_described(self._points[place]) for place in listed]
+        problem = "several points are meant" if found else "no such point; the points are"
+        raise Ambiguous(problem + ":\n  " + "\n  ".join(lines))
+
+    def __repr__(self) -> str:
+        return f"Run({self.name!r}, {len(self._points)} runs)\n{self.summary()!r}"
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
+
+
+class Ambiguous(KeyError):
+    """A KeyError whose message has lines."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def _same(text: str | None, value: Any) -> bool:
+    if text is None:
+        return False
+    if text == str(value):
+        return True
+    if isinstance(value, bool):
+        return text == str(value).lower()
+    try:
+        return float(text) == float(value)
+    except (TypeError, ValueError):
+        return False
+
+
+def _described(point: tuple[str, str, int, list[tuple[str, str]], Any]) -> str:
+    label, load, _, swept, _ = point
+    keys = "".join(f", {key}={value}" for key, value in swept)
+    return f"{label!r}, {load}{keys}"
+
+
+class Explanation(str):
+    """A text that shows itself with its lines."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Figure:
+    """A figure of a run, which shows itself in a notebook. `save` writes it as SVG, PNG or PDF."""
+
+    def __init__(self, run: Run, kind: str, options: Mapping[str, Any]) -> None:
+        self._run = run
+        self._arguments = ["plot", run.path, "--kind", kind, *_options.arguments(options)]
+        self.notes: list[str] = []
+        self.svg = self._draw()
+
+    def _draw(self) -> str:
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="batchlab-") as folder:
+            file = os.path.join(folder, "figure.svg")
+            _, self.notes = self._command([*self._arguments, "--out", file])
+            with open(file, encoding="utf-8") as picture:
+                return picture.read()
+
+    def _command(self, arguments: Sequence[str]) -> tuple[str, list[str]]:
+        return _batchlab.command(arguments, self._run._prepared.kinds.classes)
+
+    def save(self, path: str | os.PathLike[str]) -> str:
+        """Writes the figure to a file whose ending is .svg, .png or .pdf, and returns its path.
+
+        Raises InputError for another ending.
+        """
+        file = os.fspath(path)
+        if not file.endswith((".svg", ".png", ".pdf")):
+            raise _batchlab.InputError(f"save: {file}: the ending has to be .svg, .png or .pdf")
+        self._command([*self._arguments, "--out", file])
+        return file
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        return f"Figure({' '.join(self._arguments[2:])})"
+
+
+def _run(
+    scenario: ScenarioLike,
+    *,
+    set: Mapping[str, Any] | None,
+    sweep: Mapping[str, Any] | None,
+    seed: int | None,
+    replications: int,
+    threads: int | None,
+    out: str | os.PathLike[str] | None,
+    policies: Any,
+    resume: bool,
+    backend: str,
+    real: bool,
+    verify: str = "none",
+    function: Callable[..., Any] | None = None,
+    payload: Callable[[int], Any] | None = None,
+) -> Run:
+    prepared = prepare(scenario, set=set, sweep=sweep, policies=policies)
+    if resume and prepared.kinds.classes:
+        raise ValueError("resume: runs with policies in Python can't be resumed; leave it out")
+    if not isinstance(replications, int) or replications < 1:
+        raise ValueError(f"replications: {replications!r} is no whole number of at least 1")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads: {threads!r} is no whole number of at least 1")
+    folder = None
+    if out is None:
+        import tempfile
+
+        folder = tempfile.mkdtemp(prefix="batchlab-")
+    report = _progress.reporter(os.path.basename(prepared.path).partition("@")[0])
+    try:
+        study = _batchlab.run_scenario(
+            prepared.path,
+            overrides=prepared.overrides,
+            sweeps=prepared.sweeps,
+            seed=seed,
+            backend=backend,
+            real=real,
+            verify=verify,
+            replications=replications,
+            resume=resume,
+            threads=threads,
+            out=folder or os.fspath(out or ""),
+            in_memory=folder is not None,
+            policies=prepared.kinds.classes,
+            function=function,
+            payload=payload,
+            report=report,
+        )
+    except BaseException:
+        if folder is not None:
+            _remove(folder)
+        raise
+    finally:
+        _progress.finish(report)
+    return Run(study, prepared, folder)
+
+
+def _remove(folder: str) -> None:
+    """Removes a temporary folder."""
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def sim(
+    scenario: ScenarioLike,
+    *,
+    set: Mapping[str, Any] | None = None,
+    sweep: Mapping[str, Sequence[Any]] | None = None,
+    seed: int | None = None,
+    replications: int = 1,
+    threads: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    policies: Any = None,
+    resume: bool = False,
+    backend: str = "sim",
+) -> Run:
+    """Simulates a scenario under each of its policies and loads, and returns the results.
+
+    scenario: a name that `scenarios` lists, the path of a TOML file, or a dict with the keys of such a file.
+    set: keys to change, such as {"workload.requests": 20_000, "policy.padded.max_batch": 64}. `device.costs` may be a
+        `Table`, a DataFrame, a dict of the columns cell, batch and ns, or a function (cell, batch, length) -> ns, which
+        is asked once for each size.
+    sweep: keys with several values each, such as {"device.workers": [1, 2]}; all combinations are run.
+    seed: the seed of every random choice, instead of the scenario's.
+    replications: runs of each point with random sequences of their own; from 2 on, metrics have 95 % confidence
+        intervals.
+    threads: threads for simulations; results do not depend on it. Without it, one for each core.
+    out: the folder within which the results are written, as the command does, with logs and figures. Without it, they
+        stay in memory until `path`, `plot` or `report` needs files.
+    policies: replace the scenario's policies: a dict by label of classes, factories or objects with the methods of
+        `Policy`, of tables such as {"kind": "cellular", "max_batch": 64}, or of tables with a class and its keyword
+        arguments, such as {"class": Edf, "slack": "2ms"}. `set` and `sweep` reach these arguments.
+    resume: keep the points that an earlier call with the same `out` has finished; not with policies in Python.
+    backend: the name of the simulated device.
+
+    Raises InputError, a ValueError, for a mistake in the scenario or an argument, with the key; RunError for a failure
+    of the machine; whatever a policy raises, as it is, with a note of the policy, the load, the instant and the request.
+    Ctrl-C raises KeyboardInterrupt; with `out`, points that are finished stay.
+    """
+    return _run(
+        scenario,
+        set=set,
+        sweep=sweep,
+        seed=seed,
+        replications=replications,
+        threads=threads,
+        out=out,
+        policies=policies,
+        resume=resume,
+        backend=backend,
+        real=False,
+    )
+
+
+# The widths of networks that a function stands for, so that no memory goes to weights that are never read.
+SMALLEST = {"workload.hidden": 1, "workload.embedding": 1, "workload.vocabulary": 1}
+
+
+def real(
+    scenario: ScenarioLike,
+    *,
+    backend: str = "cpu",
+    run: Callable[[list[_batchlab.ServedRequest]], Any] | None = None,
+    payload: Callable[[int], Any] | None = None,
+    set: Mapping[str, Any] | None = None,
+    sweep: Mapping[str, Sequence[Any]] | None = None,
+    seed: int | None = None,
+    repeats: int = 1,
+    verify: str = "sample",
+    threads: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    policies: Any = None,
+    resume: bool = False,
+) -> Run:
+    """Serves a scenario in real time, on this machine's processor or GPUs, or with a function, and returns the results.
+
+    The load is open: requests arrive when the scenario says, whatever the system does. The summary has the lateness of
+    the generator, and whether a run is valid. Runs follow one another.
+
+    backend: "cpu" or "cuda".
+    run: a function that computes a batch, instead of the backend. It gets the list of the requests of a task, each with
+        `id`, `length`, `class_` and `payload`, runs on a thread for each worker, and returns when the batch is done. If
+        it raises, the requests of the batch have failed, with that reason.
+    payload: a function from the number of a request to what `run` gets as its `payload`; its time is not measured.
+    repeats: runs of each point, all with the same requests at the same times.
+    verify: the requests whose results are compared with those of the CPU: "sample", "all" or "none".
+    threads: threads for verifying.
+
+    The other arguments, and what is raised, are those of `sim`.
+    """
+    changed = dict(set or {})
+    if run is not None:
+        backend, verify = "python", "none"
+        for key, width in SMALLEST.items():
+            changed.setdefault(key, width)
+    return _run(
+        scenario,
+        set=changed,
+        sweep=sweep,
+        seed=seed,
+        replications=repeats,
+        threads=threads,
+        out=out,
+        policies=policies,
+        resume=resume,
+        backend=backend,
+        real=True,
+        verify=verify,
+        function=run,
+        payload=payload,
+    )
