@@ -1,0 +1,141 @@
+"""Real runs, profiles and scores."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+import time
+from typing import Any
+
+import batchlab as bl
+import pytest
+from policies import Padded
+
+SCENARIO: dict[str, Any] = {
+    "name": "mine",
+    "workload": {"model": "lstm", "dataset": "constant:3", "requests": 60},
+    "arrivals": {"process": "poisson", "rates": [500]},
+    "device": {"workers": 2},
+    "policy": [{"kind": "padded", "label": "padded", "max_batch": 8}],
+}
+
+
+def test_a_function_serves_the_requests() -> None:
+    seen: list[int] = []
+    threads = set()
+    lock = threading.Lock()
+
+    def serve(batch: list[bl.ServedRequest]) -> None:
+        time.sleep(0.001)
+        with lock:
+            threads.add(threading.get_ident())
+            seen.extend(request.id for request in batch)
+        assert all(request.length == 3 and request.payload == -request.id for request in batch)
+
+    run = bl.real(SCENARIO, run=serve, payload=lambda id: -id, policies={"padded": SCENARIO["policy"][0], "mine": Padded})
+    assert run.failed == 0, run.notes
+    assert sorted(seen) == sorted(2 * list(range(60)))
+    requests = run.requests("mine", 500)
+    assert all(start < finish for start, finish in zip(requests["start_ns"], requests["finish_ns"]))
+    assert "valid" in run.summary().columns
+    assert pathlib.Path(run.path).exists()
+
+
+def test_a_function_that_fails_fails_its_requests() -> None:
+    def serve(batch: list[bl.ServedRequest]) -> None:
+        if any(request.id == 7 for request in batch):
+            raise OSError("no network")
+
+    run = bl.real(SCENARIO, run=serve)
+    assert run.failed >= 1 and any("no network" in note for note in run.notes)
+    assert "failed" in run.requests()["outcome"]
+
+
+def test_the_processor_serves_a_policy_in_python() -> None:
+    run = bl.real(SCENARIO, policies={"mine": Padded}, set={"workload.hidden": 8, "workload.vocabulary": 50})
+    assert run.failed == 0 and len(run.requests()) == 60
+    assert any("verified" in note for note in run.notes)
+
+
+def test_a_profile_is_a_cost_table(tmp_path: pathlib.Path) -> None:
+    def work(batch: int) -> None:
+        time.sleep(1e-4 * batch)
+
+    costs = bl.profile(work, batches=[1, 4, 8], repeats=2)
+    assert costs.columns == ["cell", "batch", "ns", "stddev_ns"] and costs["batch"] == [1, 4, 8]
+    assert costs["ns"][0] < costs["ns"][2] and len(costs.noise) >= 3
+    costs.save(tmp_path / "costs.csv")
+    assert (tmp_path / "noise.csv").read_text().startswith("time_ns,")
+    run = bl.sim(SCENARIO, set={"device.costs": costs})
+    assert run.summary()["completed"] == [60]
+    found = bl.profile(work, repeats=1, largest=4)
+    assert found["batch"][0] == 1 and found["batch"][-1] == 4
+
+    def fails(batch: int, length: int) -> None:
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError) as caught:
+        bl.profile(fails, batches=[2], lengths=[3])
+    assert "batch 2" in caught.value.__notes__[0]
+
+
+GOOD = '''
+import batchlab as bl
+from collections import deque
+
+class Mine(bl.Policy):
+    max_batch = 64
+
+    def __init__(self):
+        self.waiting = deque()
+
+    def arrive(self, requests):
+        self.waiting.extend(requests)
+
+    def schedule(self, dispatch):
+        for worker in dispatch.idle():
+            batch = [self.waiting.popleft() for _ in range(min(64, len(self.waiting)))]
+            if batch:
+                dispatch.submit(worker, batch)
+'''
+
+
+def test_a_policy_is_scored() -> None:
+    assert bl.suites()["name"] == ["lengths", "blind"]
+    score = bl.score(GOOD, seed=7)
+    assert 0 < score["combined_score"] < 2, score
+    assert score["metrics"]["knee_rps"] > 0
+    blind = bl.score(GOOD, suite="blind", seed=7)
+    assert blind["combined_score"] > 0, blind
+
+
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        "import os\n" + GOOD,
+        "import gc\n" + GOOD,
+        GOOD + "\n    def wake_at(self):\n        return self.waiting.__class__.__subclasses__()\n",
+        GOOD + "\nprint('{\"combined_score\": 9}')\n",
+        GOOD + "\nopen('/etc/passwd')\n",
+        GOOD.replace("def schedule(self, dispatch):", "def schedule(self, dispatch):\n        raise SystemExit(0)"),
+        GOOD.replace("self.waiting.extend(requests)", "self.waiting.extend(requests[:-1])"),
+        GOOD.replace("dispatch.submit(worker, batch)", "dispatch.submit(worker, batch + batch)"),
+    ],
+    ids=["files", "memory", "interpreter", "print", "open", "exit", "forgets", "twice"],
+)
+def test_cheats_have_score_0(cheat: str) -> None:
+    score = bl.score(cheat, seed=7)
+    assert score["combined_score"] == 0 and score["artifacts"]["failure"]
+
+
+def test_lengths_are_hidden_and_time_is_limited() -> None:
+    peeks = GOOD.replace("self.waiting.extend(requests)", "self.waiting.extend(r for r in requests if r.length)")
+    assert bl.score(peeks, suite="lengths", seed=7)["combined_score"] > 0
+    assert "length" in bl.score(peeks, suite="blind", seed=7)["artifacts"]["failure"]
+    loops = GOOD.replace("for worker in dispatch.idle():", "while True: pass\n        for worker in dispatch.idle():")
+    assert "longer than" in bl.score(loops, seed=7, limit_s=5)["artifacts"]["failure"]
+
+
+def test_simulations_within_a_scored_policy_are_out_of_reach() -> None:
+    nested = GOOD.replace("for worker in dispatch.idle():", "bl.sim('quickstart')\n        for worker in dispatch.idle():")
+    assert "sim" in bl.score(nested, seed=7)["artifacts"]["failure"]
