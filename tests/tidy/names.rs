@@ -97,7 +97,7 @@ fn a_term_of_the_glossary_names_one_type_at_most() {
 #[test]
 fn a_function_is_a_verb_or_a_noun() {
     let mut broken = Vec::new();
-    for file in files(&["src"], &["rs"]) {
+    for file in files(&["src", "python/src"], &["rs"]) {
         if is_test(&file.path) {
             continue;
         }

@@ -33,11 +33,18 @@ const BANNED: &[(&str, &str)] = &[
 fn the_wording_is_plain() {
     let mut broken = Vec::new();
     let mut all = files(
-        &["src", "tests", "examples", "benches", "kernels"],
+        &[
+            "src",
+            "tests",
+            "examples",
+            "benches",
+            "kernels",
+            "python/src",
+        ],
         &["rs", "cu", "cuh"],
     );
     all.extend(files(&["scenarios", "examples"], &["toml"]));
-    all.extend(files(&["scripts"], &["py", "sh"]));
+    all.extend(files(&["scripts", "python"], &["py", "pyi", "sh"]));
     all.extend(documents());
     for file in all
         .iter()
@@ -65,7 +72,7 @@ const FRAGMENTS: [&str; 6] = ["Of", "Those", "By", "As", "In", "With"];
 #[test]
 fn a_doc_comment_begins_with_its_subject() {
     let mut broken = Vec::new();
-    for file in files(&["src"], &["rs"]) {
+    for file in files(&["src", "python/src"], &["rs"]) {
         if is_test(&file.path) {
             continue;
         }
