@@ -68,16 +68,18 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 const LONGEST_END: Duration = Duration::from_secs(5);
 
 /// Waits until no thread has a Python state: one that gives it back while the interpreter ends would abort the process.
+/// Policies that still run, since an interrupted call has left them alone, are interrupted again.
 #[pyfunction]
 pub fn finish_threads(py: Python<'_>) {
     let mut waited = Duration::ZERO;
     while THREADS.load(Ordering::Acquire) > 0 && waited < LONGEST_END {
+        turn::interrupt_holder(py);
         py.detach(|| std::thread::sleep(PAUSE));
         waited += PAUSE;
     }
 }
 
-const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Runs the body of a thread that may call Python. The thread keeps its Python state for its whole life: making one
 /// for each call would take longer than the call.
@@ -135,8 +137,15 @@ pub fn supervise<T: Send + 'static>(
         }
         if let Some(interrupt) = interrupt {
             flag.store(true, Ordering::Relaxed);
-            turn::interrupt_holder(py);
-            let _ = wait(py, &mut done, GRACE);
+            let mut waited = Duration::ZERO;
+            while waited < GRACE {
+                // Another point may have taken the turn meanwhile.
+                turn::interrupt_holder(py);
+                if !matches!(wait(py, &mut done, LOOK), Err(RecvTimeoutError::Timeout)) {
+                    break;
+                }
+                waited += LOOK;
+            }
             return Err(interrupt);
         }
     }
