@@ -289,11 +289,11 @@ def _run(
 ) -> Run:
     prepared = prepare(scenario, set=set, sweep=sweep, policies=policies)
     if resume and prepared.kinds.classes:
-        raise ValueError("resume: runs with policies in Python can't be resumed; leave it out")
+        raise _batchlab.InputError("resume: runs with policies in Python can't be resumed; leave it out")
     if not isinstance(replications, int) or replications < 1:
-        raise ValueError(f"replications: {replications!r} is no whole number of at least 1")
+        raise _batchlab.InputError(f"replications: {replications!r} is no whole number of at least 1")
     if threads is not None and threads < 1:
-        raise ValueError(f"threads: {threads!r} is no whole number of at least 1")
+        raise _batchlab.InputError(f"threads: {threads!r} is no whole number of at least 1")
     folder = None
     if out is None:
         import tempfile

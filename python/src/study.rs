@@ -17,7 +17,7 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::columns;
-use crate::errors::{Raised, without_hashes};
+use crate::errors::{InputError, Raised, without_hashes};
 use crate::executor::{PYTHON, ServedFunction};
 use crate::policy::{PolicyClass, registry};
 use crate::scenario::expand;
@@ -100,7 +100,7 @@ pub fn run_scenario(
         "none" => Verify::None,
         other => {
             let why = format!("verify: \"{other}\" is neither \"sample\", \"all\" nor \"none\"");
-            return Err(PyValueError::new_err(why));
+            return Err(InputError::new_err(why));
         }
     };
     let request = StudyRequest {
