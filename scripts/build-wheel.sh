@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds the wheel, with the module and the command, and tries it as a new user does: in an empty folder, in a fresh virtual environment, without Rust in PATH
-# and without network. Prints sizes and times; ends with PASS or FAIL. Needs a Rust toolchain and Python, and installs maturin
-# and Zig, whose linker builds for the glibc of manylinux_2_28.
+# Builds the wheel, with the module and the command, and tries it as a new user does: in an empty folder, in a fresh
+# virtual environment, without Rust in PATH and without network. Prints sizes and times; ends with PASS or FAIL. Needs a
+# Rust toolchain and Python, and installs maturin and Zig, whose linker builds for the glibc of manylinux_2_28.
 #
-#     scripts/build-wheel.sh             # builds target/wheels/batchlab-*.whl
+#     scripts/build-wheel.sh             # builds target/wheels/batchlab-*.whl for this machine and tries it
 #     scripts/build-wheel.sh FILE.whl    # tries a wheel that is there
+#     scripts/build-wheel.sh aarch64     # builds the wheel for 64-bit ARM, which is not tried here
 set -euo pipefail
 cd "$(dirname "$0")/.."
 most=8000000 # bytes
@@ -16,20 +17,32 @@ fail() {
   exit 1
 }
 
-wheel=${1:-}
-if [ -z "$wheel" ]; then
-  tools=target/wheel-tools
+# Builds the wheel for a kind of processor.
+build() {
+  local tools=target/wheel-tools start
   [ -x "$tools/bin/maturin" ] || { python3 -m venv "$tools" && "$tools/bin/pip" install --quiet 'maturin[zig]>=1.9,<2'; }
   start=$(seconds)
-  rm -f target/wheels/batchlab-*.whl
-  PATH=$PWD/$tools/bin:$PATH maturin build --release --locked --zig --compatibility manylinux_2_28 --out target/wheels
-  wheel=$(echo target/wheels/batchlab-*.whl)
+  rm -f target/wheels/batchlab-*"$1".whl
+  PATH=$PWD/$tools/bin:$PATH maturin build --release --locked --zig --target "$1-unknown-linux-gnu" \
+    --compatibility manylinux_2_28 --out target/wheels
+  wheel=$(echo target/wheels/batchlab-*"$1".whl)
   echo "built in $(since "$start")"
-fi
+}
+
+here=$(uname -m)
+case ${1:-} in
+  *.whl) wheel=$1 ;;
+  "") build "$here" ;;
+  *) build "$1" ;;
+esac
 wheel=$(realpath "$wheel")
 size=$(stat -c %s "$wheel")
 echo "$(basename "$wheel"): $size bytes"
 [ "$size" -le "$most" ] || fail "the wheel is larger than $most bytes"
+if [[ $wheel != *"$here.whl" ]]; then
+  echo "PASS, but it does not run on this machine"
+  exit
+fi
 
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT

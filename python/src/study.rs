@@ -1,8 +1,8 @@
 //! Runs of scenarios, and their results in memory.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use batchlab::error::{Error, Result};
 use batchlab::figures;
@@ -42,6 +42,8 @@ struct StudyResults {
     raised: Raised,
     /// The function that has served the requests.
     function: Option<Arc<ServedFunction>>,
+    /// Held while files are written. An interrupted call leaves that to its thread, for which the next call waits.
+    writing: Mutex<()>,
 }
 
 /// What is to be run.
@@ -213,6 +215,7 @@ impl StudyRequest {
             points,
             raised,
             function: None,
+            writing: Mutex::default(),
         })
     }
 }
@@ -349,6 +352,7 @@ impl Study {
         let study = Arc::clone(&self.inner);
         let progress = report.map(|report| (report, ask(&Arc::default())));
         let outcome = supervise(py, StopFlag::new(), progress, move |stop| {
+            let _writing = study.writing.lock().unwrap_or_else(PoisonError::into_inner);
             let pool = thread_pool(study.threads)
                 .map_err(|cause| Error::failure(format!("threads can't be started: {cause}")))?;
             let _serving = study

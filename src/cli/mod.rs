@@ -174,10 +174,11 @@ pub fn call(
     })
 }
 
-/// The first paragraph of a mistake in the arguments, and the hints.
+/// The first paragraph of a mistake in the arguments, and the hints. A caller that is a program has no `--help`.
 fn refuse_option(error: &clap::Error) -> Error {
     let text = error.to_string();
-    let lines = text.lines().take_while(|line| !line.starts_with("Usage"));
+    let is_shown = |line: &&str| !line.starts_with("Usage") && !line.starts_with("For more info");
+    let lines = text.lines().take_while(is_shown);
     let parts: Vec<&str> = lines
         .map(|line| line.trim().trim_start_matches("error: "))
         .filter(|line| !line.is_empty())
