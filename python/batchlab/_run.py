@@ -17,12 +17,14 @@ class Run:
     """The results of `sim` or `real`: a summary, and a table of requests, tasks and batches for each point.
 
     A point is one policy under one load. Its load is named by its rate, or "trace", "offline", "clients-8" and so on.
+    Tables of later replications, which files lack, come from running that replication again.
     """
 
-    def __init__(self, study: _batchlab.Study, prepared: Prepared, folder: str | None) -> None:
+    def __init__(self, study: _batchlab.Study, prepared: Prepared, folder: str | None, real: bool = False) -> None:
         self._study = study
         self._prepared = prepared
         self._folder = folder
+        self._real = real
         self._written = folder is None
         self._points = study.points()
         if folder is not None:
@@ -160,15 +162,15 @@ class Run:
         requests, tasks = self._study.logs
         if (name == "requests" and not requests) or (name == "tasks" and not tasks):
             raise KeyError(f"the scenario logs no {name}; set output.{name} = true")
-        if self._folder is not None:
-            table: Table = getattr(self._study, name)(place)
-            return table
         _, _, _, _, folder = self._points[place]
-        number = f"-{replication + 1}" if name == "batches" and replication else ""
-        file = os.path.join(self.path, folder, f"{name}{number}.csv")
-        if replication and name != "batches":
-            raise KeyError(f"files have the {name} of the first replication only; leave out `out` to have all in memory")
-        return _batchlab.read_log(file)
+        if self._folder is None and (not replication or name == "batches"):
+            number = f"-{replication + 1}" if replication else ""
+            return _batchlab.read_log(os.path.join(self.path, folder, f"{name}{number}.csv"))
+        if self._folder is None and self._real:
+            raise KeyError(f"files have the {name} of a real run's first repeat only; leave out `out` to have all in memory")
+        # Files lack the logs of later replications, which are run again.
+        table: Table = getattr(self._study, name)(place)
+        return table
 
     def _find(
         self, policy: str | None, point: float | str | None, replication: int, sweep: Mapping[str, Any] | None
@@ -325,7 +327,7 @@ def _run(
         raise
     finally:
         _progress.finish(report)
-    return Run(study, prepared, folder)
+    return Run(study, prepared, folder, real)
 
 
 def _remove(folder: str) -> None:

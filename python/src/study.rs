@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use batchlab::error::{Error, Result};
 use batchlab::figures;
@@ -36,8 +36,8 @@ struct StudyResults {
     threads: Option<usize>,
     report: RunReport,
     notes: Vec<String>,
-    /// The records of the runs; empty if they were written to files.
-    kept: Vec<KeptRun>,
+    /// The records of the runs that are in memory. For results in files, those of runs that were repeated.
+    kept: Vec<OnceLock<KeptRun>>,
     points: Vec<PlannedPoint>,
     raised: Raised,
     /// The function that has served the requests.
@@ -184,10 +184,10 @@ impl StudyRequest {
             steps.done.fetch_add(1, Ordering::Relaxed);
         };
         let mut sweep = Sweep::prepare(&scenarios, &options, stop)?;
-        let mut kept = Vec::new();
+        let mut kept = points.iter().map(|_| OnceLock::new()).collect::<Vec<_>>();
         let report = if self.in_memory {
             let (report, runs) = sweep.run_in_memory(&progress)?;
-            kept = runs;
+            kept = runs.into_iter().map(OnceLock::from).collect();
             report
         } else {
             sweep.run(&progress)?
@@ -221,11 +221,35 @@ impl StudyRequest {
 }
 
 impl Study {
-    fn kept_run(&self, place: usize) -> PyResult<&KeptRun> {
-        self.inner
-            .kept
-            .get(place)
-            .ok_or_else(|| PyIndexError::new_err("the runs are in files"))
+    /// The record of a run. A simulated run whose results went to files is repeated, since they lack later replications.
+    fn kept_run(&self, py: Python<'_>, place: usize) -> PyResult<&KeptRun> {
+        let Some(cell) = self.inner.kept.get(place) else {
+            return Err(PyIndexError::new_err(format!("there is no run {place}")));
+        };
+        if cell.get().is_none() {
+            let run = self.run_again(py, place)?;
+            let _ = cell.set(run);
+        }
+        Ok(cell.get().expect("it was set"))
+    }
+
+    fn run_again(&self, py: Python<'_>, place: usize) -> PyResult<KeptRun> {
+        let study = Arc::clone(&self.inner);
+        let outcome = supervise(py, StopFlag::new(), None, move |stop| {
+            let pool = study.pool()?;
+            pool.install(|| {
+                let sweep = Sweep::prepare(&study.scenarios, &study.options, stop)?;
+                sweep.run_point_in_memory(place)
+            })
+        })?;
+        outcome.map_err(|error| self.inner.raised.exception(py, &error))
+    }
+}
+
+impl StudyResults {
+    fn pool(&self) -> Result<rayon::ThreadPool> {
+        thread_pool(self.threads)
+            .map_err(|cause| Error::failure(format!("threads can't be started: {cause}")))
     }
 }
 
@@ -270,9 +294,9 @@ impl Study {
         batch_of(named)
     }
 
-    /// The columns of requests.csv of a run that is in memory.
+    /// The columns of requests.csv of a run.
     fn requests(&self, py: Python<'_>, place: usize) -> PyResult<Table> {
-        let kept = self.kept_run(place)?;
+        let kept = self.kept_run(py, place)?;
         let batch = py.detach(|| {
             let mut tokens: Vec<TokenLine> = Vec::new();
             let lines: Vec<RequestLine> = match &kept.record {
@@ -297,9 +321,9 @@ impl Study {
         Ok(Table::new(batch))
     }
 
-    /// The columns of tasks.csv of a run that is in memory.
+    /// The columns of tasks.csv of a run.
     fn tasks(&self, py: Python<'_>, place: usize) -> PyResult<Table> {
-        let kept = self.kept_run(place)?;
+        let kept = self.kept_run(py, place)?;
         let batch = py.detach(|| {
             let lines: Vec<_> = write::task_lines(kept.execution(), &kept.steps).collect();
             columns::task_columns(&lines)
@@ -308,9 +332,9 @@ impl Study {
         Ok(Table::new(batch))
     }
 
-    /// The columns of batches.csv of a run that is in memory.
-    fn batches(&self, place: usize) -> PyResult<Table> {
-        let kept = self.kept_run(place)?;
+    /// The columns of batches.csv of a run.
+    fn batches(&self, py: Python<'_>, place: usize) -> PyResult<Table> {
+        let kept = self.kept_run(py, place)?;
         let lines: Vec<_> = write::batch_lines(kept.execution(), &kept.steps).collect();
         let batch = columns::batch_columns(&lines);
         let batch = batch.map_err(|cause| PyValueError::new_err(cause.to_string()))?;
@@ -353,15 +377,15 @@ impl Study {
         let progress = report.map(|report| (report, ask(&Arc::default())));
         let outcome = supervise(py, StopFlag::new(), progress, move |stop| {
             let _writing = study.writing.lock().unwrap_or_else(PoisonError::into_inner);
-            let pool = thread_pool(study.threads)
-                .map_err(|cause| Error::failure(format!("threads can't be started: {cause}")))?;
+            let pool = study.pool()?;
             let _serving = study
                 .function
                 .as_ref()
                 .map(|function| PYTHON.serve(function));
             pool.install(|| {
                 let mut sweep = Sweep::prepare(&study.scenarios, &study.options, stop)?;
-                sweep.write(&study.kept).map(drop)
+                let kept: Vec<&KeptRun> = study.kept.iter().filter_map(OnceLock::get).collect();
+                sweep.write(&kept).map(drop)
             })
         })?;
         outcome.map_err(|error| self.inner.raised.exception(py, &error))

@@ -87,6 +87,19 @@ def test_points_are_found_or_listed(run: bl.Run) -> None:
     assert len(swept.tasks("Padded batching", 8000, replication=1, sweep={"device.workers": 2})) > 0
 
 
+def test_files_lack_later_replications_which_are_run_again(tmp_path: pathlib.Path) -> None:
+    options: Any = {"set": SMALL, "sweep": {"device.workers": [1, 2]}, "replications": 2}
+    written = bl.sim("quickstart", out=tmp_path, **options)
+    kept = bl.sim("quickstart", **options)
+    for name in ("requests", "tasks", "batches"):
+        for replication in (0, 1):
+            rows = [
+                getattr(run, name)("Cellular batching", 8000, replication=replication, sweep={"device.workers": 2}).rows()
+                for run in (written, kept)
+            ]
+            assert rows[0] == rows[1] and rows[0]
+
+
 def test_logs_that_the_scenario_does_not_keep() -> None:
     run = bl.sim("quickstart", set={**SMALL, "output.tasks": False})
     with pytest.raises(KeyError, match="logs no tasks"):

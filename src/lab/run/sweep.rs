@@ -147,11 +147,7 @@ impl<'s> Sweep<'s> {
     pub fn run_in_memory(&self, progress: &(dyn Fn() + Sync)) -> Result<(RunReport, Vec<KeptRun>)> {
         let folders = self.folders()?;
         let runs = vec![(); self.runs.len()];
-        let (kept, first_error) = self.run_each(runs, progress, |run, ()| {
-            let mut point = self.point(run, &folders);
-            point.records_all_tasks = true;
-            point.keep(run.variant)
-        });
+        let (kept, first_error) = self.run_each(runs, progress, |run, ()| self.keep(run, &folders));
         if let Some(error) = first_error {
             return Err(error);
         }
@@ -167,17 +163,27 @@ impl<'s> Sweep<'s> {
         Ok((report, kept.into_iter().flatten().collect()))
     }
 
+    /// Runs one point, by its place among all, and keeps its record in memory.
+    pub fn run_point_in_memory(&self, place: usize) -> Result<KeptRun> {
+        self.keep(&self.runs[place], &self.folders()?)
+    }
+
+    fn keep(&self, run: &SweepRun, folders: &[Folder]) -> Result<KeptRun> {
+        let mut point = self.point(run, folders);
+        point.records_all_tasks = true;
+        point.keep(run.variant)
+    }
+
     /// Writes the results of a sweep that was [run in memory](Sweep::run_in_memory), with the same scenarios and
     /// options.
     ///
     /// # Panics
     /// If runs are missing.
-    pub fn write(&mut self, kept: &[KeptRun]) -> Result<RunReport> {
+    pub fn write(&mut self, kept: &[&KeptRun]) -> Result<RunReport> {
         assert_eq!(kept.len(), self.runs.len(), "all runs were kept");
         let clock = clock::now();
         let Opened { folders, lock, .. } = self.open()?;
-        let kept: Vec<&KeptRun> = kept.iter().collect();
-        let (results, first_error) = self.run_each(kept, &|| (), |run, kept| {
+        let (results, first_error) = self.run_each(kept.to_vec(), &|| (), |run, kept| {
             self.point(run, &folders).write_kept(kept)
         });
         self.finish(&folders, &results, first_error, lock, clock.elapsed())
