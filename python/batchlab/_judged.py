@@ -1,235 +1,287 @@
-"""The process that judges a policy for `score`. It reads a job from standard input and prints the score as its last line.
+"""The process in which a judged policy lives. `_judge.py` starts it as a script; it imports nothing of batchlab.
 
-How a policy could cheat, and what stops it:
-
-- It knows the requests: they are drawn from a seed that the policy is not told, and it can't read files or look for the
-  seed, since its source may import a few modules only and names nothing that reaches the interpreter.
-- It sees lengths that it should not: in a suite that hides them, requests have no length, no shape and no number of
-  nodes, and the adaptor submits for the policy.
-- It calls the simulator, to try what comes: that is refused within a policy, and of batchlab it has `Policy` only.
-- It changes the simulator: what it decides passes through the adaptor in Rust, which checks each submission; times come
-  from the record, which Python can't reach.
-- It prints a score, or ends the process: what it prints goes nowhere, and the answer is written to a stream that is
-  opened before its source is read. A process without an answer has score 0.
-- It waits for ever, or is slow: the caller ends the process, with score 0.
-- It rejects requests, or serves only the easy ones: the score is goodput, the rate of requests within the objective, of
-  all that arrived.
-
-This is a judge for programs that search, and no sandbox for code of an attacker.
+It reads a line of JSON for each instant, calls the policy's methods, and writes a line for each thing that they submit.
+All that the policy could look for is in another process: requests that have not arrived, lengths that are hidden, the
+seed, the record and the score. Before it reads the policy's source, the process gives up every call of the operating
+system but those for its memory and for open files, of which it has its two pipes only.
 """
 
 from __future__ import annotations
 
 import ast
-import io
+import ctypes
 import json
-import math
+import linecache
 import os
+import platform
+import random
+import resource
 import sys
-from typing import Any
+import traceback
+import types
+from typing import Any, NoReturn
 
-MODULE = "batchlab_judged"
-
-
-def judge(job: dict[str, Any]) -> dict[str, Any]:
-    """Judges the policy of a job."""
-    import batchlab as bl
-    from batchlab._score import SUITES, _failed
-
-    suite = SUITES[job["suite"]]
-    try:
-        policy = _load(job["source"], job["name"])
-    except BaseException as exception:  # noqa: B902 - whatever the source raises
-        return dict(_failed(f"the source can't be loaded: {exception!r}"))
-    if not suite["reveal"]:
-        policy = _blind(policy)
-    try:
-        bl.check(policy, work_conserving=False, pins=False, bounded=False, cases=25)
-    except BaseException as exception:  # noqa: B902
-        return dict(_failed(_described(exception)))
-    knee = max(
-        rate or 0.0
-        for rate in bl.find_knee(
-            suite["scenario"],
-            policies=suite["against"],
-            slo=suite["slo"],
-            tolerance=0.05,
-            replications=2,
-            max_requests=20_000,
-            seed=job["seed"],
-        )["knee_rps"]
-    )
-    rates = [round(share * knee) for share in suite["shares"]]
-    set = {"arrivals.rates": rates, "metrics.slo": suite["slo"], "output.plots": []}
-    try:
-        run = bl.sim(
-            suite["scenario"], set=set, seed=job["seed"], replications=2, policies={**suite["against"], "judged": policy}
-        )
-    except BaseException as exception:  # noqa: B902
-        return dict(_failed(_described(exception)))
-    metrics: dict[str, float] = {"knee_rps": float(knee)}
-    product = 0.0
-    rows = run.summary().rows()
-    for rate in rates:
-        found = {row["policy"]: row["goodput_rps"] or 0.0 for row in rows if float(row["point"]) == rate}
-        best = max(goodput for label, goodput in found.items() if label != "judged")
-        relative = found["judged"] / best if best else 0.0
-        metrics[f"goodput_rps_{rate}"] = found["judged"]
-        metrics[f"relative_{rate}"] = relative
-        metrics[f"of_ceiling_{rate}"] = found["judged"] / rate
-        product += math.log(max(relative, 1e-9))
-    score = math.exp(product / len(rates))
-    notes = "\n".join(run.notes)
-    return {"combined_score": score, "metrics": metrics, "artifacts": {"notes": notes, "seed": str(job["seed"])}}
-
-
-def _described(exception: BaseException) -> str:
-    import traceback
-
-    return "".join(traceback.format_exception(exception))[-4000:]
-
-
-# What a policy may import: nothing that reaches files, processes, clocks, other modules or the interpreter.
-ALLOWED = (
-    "__future__ bisect collections collections.abc dataclasses enum functools heapq itertools math operator random "
-    "statistics typing"
+# What a policy may import: these modules are loaded before files are out of reach.
+MODULES = (
+    "__future__ abc array bisect collections collections.abc copy dataclasses enum fractions functools heapq itertools "
+    "math operator random statistics string typing"
 ).split()
 
-# Names that reach what a policy must not see.
-FORBIDDEN = (
-    "breakpoint compile delattr eval exec exit getattr globals help input locals memoryview open print quit setattr vars"
-).split()
+SOURCE = "<policy>"
+
+# The calls that are left, by the architecture as `uname` and as the kernel's audit names it: to read and write, for
+# memory, for locks, for the clock where it is a call, and to end.
+CALLS = {
+    "x86_64": (0xC000003E, [0, 1, 9, 10, 11, 12, 13, 14, 15, 25, 28, 60, 202, 228, 231]),
+    "aarch64": (0xC00000B7, [63, 64, 93, 94, 98, 113, 134, 135, 139, 214, 215, 216, 222, 226, 233]),
+}
 
 
-def check_source(source: str) -> ast.Module:
-    """Refuses a source that imports, names or opens what a policy must not reach; returns it without `import batchlab`."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names if alias.name not in ALLOWED + ["batchlab"]]
-        elif isinstance(node, ast.ImportFrom):
-            names = [str(node.module)] if node.module not in ALLOWED or node.level else []
-        elif isinstance(node, ast.Name) and (node.id in FORBIDDEN or node.id.startswith("__")):
-            names = [node.id]
-        elif isinstance(node, ast.Attribute) and node.attr.startswith("_") and not _is_own(node):
-            names = [node.attr]
-        if names:
-            raise ValueError(f"line {getattr(node, 'lineno', 0)}: a policy must not use {names[0]}")
-    tree.body = [node for node in tree.body if not _is_batchlab(node)]
-    return tree
+class Pipe:
+    """The lines of JSON between the policy and the judge."""
+
+    def __init__(self) -> None:
+        self.input = os.fdopen(os.dup(0), "rb")
+        self.output = os.fdopen(os.dup(1), "wb")
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1, 2):
+            os.dup2(nowhere, standard)
+
+    def read(self) -> Any:
+        line = self.input.readline()
+        if not line:
+            os._exit(0)
+        return json.loads(line)
+
+    def write(self, message: Any) -> None:
+        self.output.write(json.dumps(message).encode() + b"\n")
+        self.output.flush()
+
+    def ask(self, message: Any) -> Any:
+        """The judge's answer, or the exception that it gives."""
+        self.write(message)
+        answer = self.read()
+        if "error" in answer:
+            kind, why = answer["error"]
+            raise {"IndexError": IndexError, "TypeError": TypeError}.get(kind, ValueError)(why)
+        return answer["value"]
 
 
-def _is_own(node: ast.Attribute) -> bool:
-    """Whether an attribute with an underscore is one of the policy's own, such as self._waiting or super().__init__."""
-    is_special = node.attr.startswith("__") and node.attr != "__init__"
-    return not is_special and isinstance(node.value, (ast.Name, ast.Call))
+class Policy:
+    """What policies inherit from."""
+
+    max_batch: Any = None
+    works_ahead = False
+    models = "chains"
 
 
-def _is_batchlab(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Import) and any(alias.name == "batchlab" for alias in node.names)
+class Request:
+    """A request that has arrived. One whose length is hidden has neither length, shape nor nodes."""
+
+    id: int
+    arrival: int
+    class_: str | None
+    priority: int
+    deadline: int | None
+    length: int
+    shape: str
+    nodes: int
+
+    def __init__(self, pipe: Pipe, known: dict[str, Any]) -> None:
+        self._pipe = pipe
+        self._graph: Any = None
+        self.__dict__.update(known)
+
+    def _parts(self, node: int) -> Any:
+        if self._graph is None:
+            self._graph = self._pipe.ask({"graph": self.id})
+        if not 0 <= node < len(self._graph[0]):
+            raise IndexError(f"request {self.id} has no node {node}")
+        return self._graph
+
+    def cell(self, node: int) -> int:
+        return int(self._parts(node)[0][node])
+
+    def inputs(self, node: int) -> list[int]:
+        return list(self._parts(node)[1][node])
+
+    def outputs(self, node: int) -> list[int]:
+        return list(self._parts(node)[2][node])
+
+    def __repr__(self) -> str:
+        return f"Request(id={self.id}, arrival={self.arrival})"
 
 
-def _load(source: str, name: str | None) -> type:
-    import types
+class Task:
+    """A task that ended."""
 
-    import batchlab
+    def __init__(self, told: dict[str, Any], requests: dict[int, Request]) -> None:
+        self.task = told["task"]
+        self.worker = told["worker"]
+        self.start = told["start"]
+        self.finish = told["finish"]
+        self.members = [
+            requests[member] if isinstance(member, int) else (requests[member[0]], member[1]) for member in told["members"]
+        ]
 
-    tree = check_source(source)
-    module = types.ModuleType(MODULE)
-    shown = types.SimpleNamespace(Policy=batchlab.Policy)
-    module.__dict__.update(bl=shown, batchlab=shown)
-    sys.modules[MODULE] = module
-    exec(compile(tree, MODULE, "exec"), module.__dict__)
+    @property
+    def requests(self) -> list[Request]:
+        found = [member if isinstance(member, Request) else member[0] for member in self.members]
+        return list(dict.fromkeys(found))
+
+
+class Dispatch:
+    """The access to the workers during `schedule`."""
+
+    def __init__(self, pipe: Pipe, told: dict[str, Any]) -> None:
+        self._pipe = pipe
+        self._idle = told["idle"]
+        self._unfinished = told["unfinished"]
+        self.now = told["now"]
+        self.workers = len(self._unfinished)
+        self.cells = told["cells"]
+        self._is_open = True
+
+    def close(self) -> None:
+        self._is_open = False
+
+    def idle(self) -> list[int]:
+        return list(self._idle)
+
+    def unfinished(self, worker: int) -> int:
+        return int(self._unfinished[worker])
+
+    def submit(self, worker: int, requests: Any) -> None:
+        self._ask(worker, {"submit": [worker, [request.id for request in requests]]})
+
+    def submit_nodes(self, worker: int, cell: int | str, members: Any) -> None:
+        self._ask(worker, {"nodes": [worker, cell, [[request.id, node] for request, node in members]]})
+
+    def reject(self, request: Request, reason: str | None = None) -> None:
+        self._send({"reject": [request.id, reason]})
+
+    def _send(self, message: Any) -> None:
+        if not self._is_open:
+            raise RuntimeError("a dispatch lasts for one call of schedule; use the one that schedule is given")
+        self._pipe.ask(message)
+
+    def _ask(self, worker: int, message: Any) -> None:
+        self._send(message)
+        self._unfinished[worker] += 1
+        self._idle = [idle for idle in self._idle if idle != worker]
+
+
+def limit(memory: int, seconds: int) -> None:
+    """Gives up what a policy does not need: memory and time above a limit, files, processes, and the calls for them."""
+    for kind, most in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_NOFILE, 0),
+        (resource.RLIMIT_NPROC, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(kind, (most, most))
+    architecture, calls = CALLS[platform.machine()]
+    load = 0x20
+    jump_if_equal = 0x15
+    answer = 0x06
+    refused = (answer, 0, 0, 0x00050001)
+    allowed = (answer, 0, 0, 0x7FFF0000)
+    steps = [(load, 0, 0, 4), (jump_if_equal, 1, 0, architecture), refused, (load, 0, 0, 0)]
+    steps += [(jump_if_equal, len(calls) - place, 0, call) for place, call in enumerate(calls)]
+    steps += [refused, allowed]
+
+    class Step(ctypes.Structure):
+        _fields_ = [("code", ctypes.c_uint16), ("then", ctypes.c_uint8), ("other", ctypes.c_uint8), ("k", ctypes.c_uint32)]
+
+    class Filter(ctypes.Structure):
+        _fields_ = [("count", ctypes.c_uint16), ("steps", ctypes.c_void_p)]
+
+    program = (Step * len(steps))(*(Step(*step) for step in steps))
+    kernel = ctypes.CDLL(None, use_errno=True).prctl
+    own = Filter(len(steps), ctypes.addressof(program))
+    number = ctypes.c_ulong
+    no_new_privileges = (38, number(1), number(0), number(0), number(0))
+    filter_calls = (22, number(2), ctypes.byref(own), number(0), number(0))
+    for arguments in (no_new_privileges, filter_calls):
+        if kernel(*arguments):
+            raise OSError(ctypes.get_errno(), "the kernel has no filter for system calls, without which nothing is judged")
+
+
+def load_policy(source: str, name: str | None) -> Any:
+    """The class, or the factory, that the source defines."""
+    linecache.cache[SOURCE] = (len(source), None, source.splitlines(keepends=True), SOURCE)
+    module = types.ModuleType("judged")
+    sys.modules["judged"] = module
+    own = types.ModuleType("batchlab")
+    own.__dict__.update(Policy=Policy, Request=Request, Task=Task, Dispatch=Dispatch)
+    sys.modules["batchlab"] = own
+    module.__dict__.update(bl=own, batchlab=own)
+    exec(compile(ast.parse(source, SOURCE), SOURCE, "exec"), module.__dict__)
+    if name is not None:
+        return module.__dict__[name]
     found = [
         one
-        for one in vars(module).values()
-        if isinstance(one, type) and one.__module__ == MODULE and callable(getattr(one, "schedule", None))
+        for one in module.__dict__.values()
+        if isinstance(one, type) and one.__module__ == "judged" and callable(getattr(one, "schedule", None))
     ]
-    chosen = [one for one in found if name is None or one.__name__ == name]
-    if len(chosen) != 1:
-        raise ValueError(f"the source has to define one class with the method schedule; it defines {len(chosen)}")
-    return chosen[0]
+    last = [one for one in found if not any(other is not one and issubclass(other, one) for other in found)]
+    if len(last) != 1:
+        names = ", ".join(one.__name__ for one in last) or "none"
+        raise TypeError(f"the source has to define one class with the method schedule; it defines {names}")
+    return last[0]
 
 
-class Hidden:
-    """A request whose length a policy can't see."""
-
-    __slots__ = ("id", "arrival", "class_", "priority", "deadline")
-
-    def __init__(self, request: Any) -> None:
-        self.id = request.id
-        self.arrival = request.arrival
-        self.class_ = request.class_
-        self.priority = request.priority
-        self.deadline = request.deadline
-
-
-def _blind(policy: type) -> type:
-    """The policy, with requests that hide their lengths."""
-    class Blind:
-        max_batch = getattr(policy, "max_batch", None)
-        works_ahead = getattr(policy, "works_ahead", False)
-
-        def __init__(self) -> None:
-            own = policy()
-            known: dict[int, Any] = {}
-            hidden: dict[int, Hidden] = {}
-
-            def arrive(arrived: list[Any]) -> None:
-                shown = []
-                for request in arrived:
-                    known[request.id] = request
-                    hidden[request.id] = Hidden(request)
-                    shown.append(hidden[request.id])
-                own.arrive(shown)
-
-            def schedule(dispatch: Any) -> None:
-                own.schedule(_BlindDispatch(dispatch, known))
-
-            def complete(tasks: list[Any]) -> None:
-                own.complete([_BlindTask(task, hidden) for task in tasks])
-
-            self.arrive = arrive
-            self.schedule = schedule
-            if hasattr(own, "complete"):
-                self.complete = complete
-            if hasattr(own, "wake_at"):
-                self.wake_at = own.wake_at
-
-    Blind.__name__ = policy.__name__
-    return Blind
+def answer_instant(pipe: Pipe, policy: Any, told: dict[str, Any], requests: dict[int, Request]) -> int | None:
+    """Calls the policy's methods for an instant."""
+    if told["ended"] and hasattr(policy, "complete"):
+        policy.complete([Task(task, requests) for task in told["ended"]])
+    arrived = [Request(pipe, known) for known in told["arrived"]]
+    requests.update((request.id, request) for request in arrived)
+    if arrived and hasattr(policy, "arrive"):
+        policy.arrive(arrived)
+    dispatch = Dispatch(pipe, told)
+    policy.schedule(dispatch)
+    dispatch.close()
+    wake: int | None = policy.wake_at() if hasattr(policy, "wake_at") else None
+    return wake
 
 
-class _BlindDispatch:
-    def __init__(self, dispatch: Any, known: dict[int, Any]) -> None:
-        def submit(worker: int, batch: Any) -> None:
-            dispatch.submit(worker, [known[request.id] for request in batch])
-
-        def reject(request: Any, reason: str | None = None) -> None:
-            dispatch.reject(known[request.id], reason)
-
-        self.now, self.workers = dispatch.now, dispatch.workers
-        self.idle, self.unfinished = dispatch.idle, dispatch.unfinished
-        self.submit, self.reject = submit, reject
+def described(exception: BaseException) -> str:
+    """The traceback, from the policy's first line on."""
+    trace = exception.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != SOURCE:
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(exception), exception, trace))[-8000:]
 
 
-class _BlindTask:
-    def __init__(self, task: Any, hidden: dict[int, Hidden]) -> None:
-        self.task, self.worker, self.start, self.finish = task.task, task.worker, task.start, task.finish
-        self.requests = [hidden[request.id] for request in task.requests]
-
-
-def main() -> None:
-    """Judges the job on standard input."""
-    answer = os.fdopen(os.dup(1), "w")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    sys.stdout = io.StringIO()
-    job = json.load(sys.stdin)
-    result = judge(job)
-    answer.write("\n" + json.dumps(result) + "\n")
-    answer.flush()
+def main() -> NoReturn:
+    """Serves the judge until it closes the pipe."""
+    for module in MODULES:
+        __import__(module)
+    pipe = Pipe()
+    job = pipe.read()
+    try:
+        limit(job["memory"], job["seconds"])
+    except (OSError, KeyError, ValueError) as exception:
+        pipe.write({"unlimited": str(exception)})
+        os._exit(1)
+    random.seed(0)
+    requests: dict[int, Request] = {}
+    try:
+        policy = load_policy(job["source"], job["name"])()
+        pipe.write(
+            {
+                "max_batch": getattr(policy, "max_batch", None),
+                "works_ahead": bool(getattr(policy, "works_ahead", False)),
+                "models": getattr(policy, "models", "chains"),
+            }
+        )
+        while True:
+            wake = answer_instant(pipe, policy, pipe.read(), requests)
+            pipe.write({"done": wake})
+    except BaseException as exception:  # noqa: B902 - whatever a policy raises
+        pipe.write({"raised": described(exception)})
     os._exit(0)
 
 
