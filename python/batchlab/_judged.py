@@ -92,6 +92,10 @@ class Request:
         self._graph: Any = None
         self.__dict__.update(known)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        hidden = name in ("length", "shape", "nodes")
+        raise AttributeError("the suite hides lengths" if hidden else f"a request has no attribute {name!r}")
+
     def _parts(self, node: int) -> Any:
         if self._graph is None:
             self._graph = self._pipe.ask({"graph": self.id})

@@ -9,7 +9,7 @@ from . import _batchlab
 from ._run import Run, sim
 
 # The seconds of the processor that a policy may take, for all of its runs together.
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 # The bytes of memory that a policy's process may have.
 MEMORY = 1 << 30
@@ -101,14 +101,12 @@ def score(
     text, name = source_text(policy)
     drawn = secrets.randbits(63) if seed is None else seed
     source = Source(text, name, sees_lengths=chosen.sees_lengths, limit_s=limit_s, memory=memory)
-    scenario = {**chosen.scenario, "name": f"suite-{suite}", "metrics": {"slo": chosen.slo}, "output": {"plots": []}}
-    scenario["arrivals"] = {**scenario["arrivals"], "rates": chosen.rates}
     stage = "laws"
     try:
         check(source.policy, work_conserving=False, pins=False, bounded=False, cases=10)
         stage = "suite"
         run = sim(
-            scenario,
+            chosen.document(suite),
             seed=drawn,
             replications=REPLICATIONS,
             threads=1,

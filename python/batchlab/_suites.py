@@ -21,6 +21,16 @@ class Suite(NamedTuple):
     # Whether policies see the lengths of requests.
     sees_lengths: bool = True
 
+    def document(self, name: str) -> dict[str, Any]:
+        """The scenario with its loads and its objective."""
+        return {
+            **self.scenario,
+            "name": f"suite-{name}",
+            "arrivals": {**self.scenario["arrivals"], "rates": self.rates},
+            "metrics": {"slo": self.slo},
+            "output": {"plots": []},
+        }
+
 
 NO_TASK_TIME = {"task_ns": 0}
 CELLULAR = {"kind": "cellular", "max_batch": 512}
@@ -106,13 +116,13 @@ SUITES = {
     ),
     "translation": Suite(
         "How do two kinds of cells share the device: the steps of the source, and those of the result?",
-        _scenario({"model": "seq2seq", "dataset": "traces/europarl-de-en.csv", "requests": 1500}),
+        _scenario({"model": "seq2seq", "dataset": "traces/europarl-de-en.csv", "requests": 4000}),
         {
             "cellular": {"kind": "cellular", "max_batch": {"encoder": 512, "decoder": 256}},
             "padded": {**PADDED, "max_batch": 256},
         },
-        [1500, 3000, 4500],
-        "500ms",
+        [2000, 3000, 4000],
+        "400ms",
     ),
     "workers": Suite(
         "Which of four workers gets which requests?",
