@@ -37,6 +37,14 @@ CALLS = {
 }
 
 
+class NoFiles:
+    """What imports modules once files are out of reach."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> NoReturn:
+        raise ModuleNotFoundError(f"a judged policy has no module {name!r}; it has {', '.join(MODULES)} and batchlab")
+
+
 class Pipe:
     """The lines of JSON between the policy and the judge."""
 
@@ -270,6 +278,7 @@ def main() -> NoReturn:
     except (OSError, KeyError, ValueError) as exception:
         pipe.write({"unlimited": str(exception)})
         os._exit(1)
+    sys.meta_path[-1] = NoFiles  # in place of the one that reads files
     random.seed(0)
     requests: dict[int, Request] = {}
     try:

@@ -14,6 +14,9 @@ LIMIT_S = 120.0
 # The bytes of memory that a policy's process may have.
 MEMORY = 1 << 30
 
+# What Python itself needs of it.
+LEAST_MEMORY = 1 << 26
+
 # The label of the judged policy among the others.
 JUDGED = "judged"
 
@@ -72,7 +75,7 @@ def score(
 ) -> Score:
     """Judges a policy: by the laws, then on requests that it can't know, in processes of its own.
 
-    policy: the path of a file or a text, which defines one class with the method `schedule`; or such a class, or a
+    policy: the path of a file or a text of several lines, which defines one class with the method `schedule`; or such a class, or a
         function that makes a policy, whose source stands alone but for the imports of its module.
     suite: the name of a suite; see `suites`.
     seed: the seed of the requests, with which a score repeats exactly. Without it one is drawn.
@@ -98,6 +101,12 @@ def score(
     chosen = SUITES.get(suite)
     if chosen is None:
         raise _batchlab.InputError(f"suite: unknown suite {suite!r}; the suites are {', '.join(SUITES)}")
+    if seed is not None and not (isinstance(seed, int) and 0 <= seed < 1 << 64):
+        raise _batchlab.InputError(f"seed: {seed!r} is no whole number from 0 to 2^64 - 1")
+    if not (isinstance(limit_s, (int, float)) and 0 < limit_s < 1e6):
+        raise _batchlab.InputError(f"limit_s: {limit_s!r} is not a number of seconds above 0 and below 1,000,000")
+    if not (isinstance(memory, int) and LEAST_MEMORY <= memory < 1 << 62):
+        raise _batchlab.InputError(f"memory: {memory!r} is not a number of bytes of at least {LEAST_MEMORY}")
     text, name = source_text(policy)
     drawn = secrets.randbits(63) if seed is None else seed
     source = Source(text, name, sees_lengths=chosen.sees_lengths, limit_s=limit_s, memory=memory)
@@ -134,12 +143,15 @@ def source_text(policy: Any) -> tuple[str, str | None]:
 
     from ._judged import MODULES
 
-    if isinstance(policy, os.PathLike) or (isinstance(policy, str) and "\n" not in policy and policy.endswith(".py")):
+    if isinstance(policy, os.PathLike) or (isinstance(policy, str) and "\n" not in policy):
         try:
             with open(policy, encoding="utf-8") as file:
                 return file.read(), None
         except (OSError, UnicodeDecodeError) as cause:
-            raise _batchlab.InputError(f"policy: {os.fspath(policy)}: {cause}") from None
+            why = cause.strerror if isinstance(cause, OSError) else cause
+            raise _batchlab.InputError(
+                f"policy: {os.fspath(policy)}: {why}; give the path of a source, or the source as a text of several lines"
+            ) from None
     if isinstance(policy, str):
         return policy, None
     name = getattr(policy, "__name__", None)

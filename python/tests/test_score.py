@@ -158,8 +158,14 @@ def test_classes_functions_and_texts_have_sources() -> None:
     assert source_text(GOOD) == (GOOD, None)
     with pytest.raises(bl.InputError, match="no source"):
         bl.score(Padded())
-    with pytest.raises(bl.InputError, match="missing.py"):
+    with pytest.raises(bl.InputError, match="missing.py: No such file"):
         bl.score("missing.py")
+
+
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": "x"}, {"limit_s": 0}, {"limit_s": "x"}, {"memory": 1000}])
+def test_wrong_arguments_are_mistakes_of_the_caller(wrong: Any) -> None:
+    with pytest.raises(bl.InputError, match=f"{next(iter(wrong))}: "):
+        bl.score(GOOD, **wrong)
 
 
 def test_what_fails_is_told() -> None:
@@ -169,6 +175,7 @@ def test_what_fails_is_told() -> None:
     assert artifacts["stage"] == "laws" and "LookupError: my own" in artifacts["failure"]
     assert "raise LookupError('my own')" in artifacts["traceback"] and "_judged" not in artifacts["traceback"]
     assert "SyntaxError" in bl.score("class A\n", seed=1)["artifacts"]["failure"]
+    assert "it has __future__, abc" in bl.score("import numpy\n", seed=1)["artifacts"]["failure"]
     assert "it defines none" in bl.score("x = 1\n", seed=1)["artifacts"]["failure"]
     assert "request 0 never left" in bl.score(cheat("return"), seed=1)["artifacts"]["failure"]
 
