@@ -79,6 +79,14 @@ struct ExportTable<'a, 'o> {
     unreadable: Option<Error>,
 }
 
+/// The cause of an error in writing. The conversion of the library hides its kind, such as a reader that has ended.
+fn to_io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(cause) => cause,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
 impl<'a> ExportTable<'a, '_> {
     fn read<T>(&mut self, read: Result<T>) -> io::Result<T> {
         read.map_err(|error| {
@@ -93,13 +101,13 @@ impl<'a> ExportTable<'a, '_> {
         point: &[impl AsRef<[u8]>],
         fields: impl IntoIterator<Item = &'t str>,
     ) -> io::Result<()> {
-        point
-            .iter()
-            .try_for_each(|field| self.csv.write_field(field))?;
-        fields
-            .into_iter()
-            .try_for_each(|field| self.csv.write_field(field))?;
-        Ok(self.csv.write_record(None::<&[u8]>)?)
+        for field in point {
+            self.csv.write_field(field).map_err(to_io_error)?;
+        }
+        for field in fields {
+            self.csv.write_field(field).map_err(to_io_error)?;
+        }
+        self.csv.write_record(None::<&[u8]>).map_err(to_io_error)
     }
 
     fn header<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) -> io::Result<()> {

@@ -1,5 +1,7 @@
 //! `batchlab export`: all points in one table.
 
+use std::process::Stdio;
+
 use crate::desk::Desk;
 
 fn swept() -> Desk {
@@ -148,4 +150,20 @@ fn missing_logs_are_told_and_nothing_is_written() {
     assert!(!desk.path("all.csv").exists());
     desk.run(&["export", "nowhere"])
         .failed(2, "nowhere: has no summary.csv");
+}
+
+#[test]
+fn a_reader_that_stops_reading_is_no_error() {
+    let desk = swept();
+    let mut command = desk.command(&["export", "out/t", "--rows", "tasks"]);
+    let mut export = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A pipe holds less than the table has.
+    drop(export.stdout.take());
+    let ended = export.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
 }

@@ -625,6 +625,7 @@ mod tests {
             !later.out.exists(),
             "nothing is written before it is asked for"
         );
+        let kept: Vec<&KeptRun> = kept.iter().collect();
         sweep.write(&kept).unwrap();
         assert_eq!(contents(&later.out), contents(&written.out));
         let execution = kept[7].execution();

@@ -290,6 +290,12 @@ fn folder_safe(key: &str, text: &str) -> Result<(), String> {
             "{key}: \"{text}\" cannot name a folder of results; leave out slashes"
         ));
     }
+    if text.starts_with('.') {
+        return Err(format!(
+            "{key}: \"{text}\" cannot name a folder of results; names that begin with a dot are those of locks and \
+             unfinished runs"
+        ));
+    }
     match folder_name(text).len() {
         0..=MAX_NAME => Ok(()),
         bytes => Err(format!(

@@ -28,6 +28,11 @@ fn bad_scenarios_are_refused_with_their_place() {
         ),
         (
             "name = \"s\"",
+            "name = \".lock\"",
+            "s.toml:1: name: \".lock\" cannot name a folder of results; names that begin with a dot are",
+        ),
+        (
+            "name = \"s\"",
             "name = \"s\"\nsed = 3",
             "s.toml:2: sed: unknown key; did you mean seed?; known: name, seed,",
         ),
