@@ -54,7 +54,8 @@ def find_knee(
 ) -> Table:
     """Finds the highest rate at which each policy meets a latency objective, and returns a row for each policy.
 
-    slo: the objective with its unit, such as "50ms"; the scenario's metrics.slo if it is left out.
+    slo: the objective of all requests with its unit, such as "50ms". If it is left out, each class has to meet its own
+        slo, and the scenario's metrics.slo counts where there is none.
     tolerance: half the width of the confidence interval, as a fraction of the rate (0.005).
     replications: searches, each with random sequences of its own (10).
     max_requests: the longest run, in requests (2,000,000).
@@ -63,7 +64,9 @@ def find_knee(
     options: further options of `batchlab find-knee`, such as ttft="200ms".
 
     The other arguments, and what is raised, are those of `sim`. The columns are those of knee.csv: rates in requests per
-    second, the objective in milliseconds.
+    second, the objective in milliseconds. knee_rps is the highest rate. lowest_rps is the lowest one, for policies that
+    miss the objective below it because they wait for requests. limiting_class is the class that misses its objective
+    just above the highest rate. caveat says what limits the answer, or why there is none.
     """
     prepared = prepare(scenario, set=set, sweep=sweep, policies=policies)
     given = {
@@ -103,7 +106,9 @@ def find_workers(
     rate: requests per second.
     max_workers: the largest number of workers to try (1024).
 
-    The other arguments are those of `find_knee`. The columns are those of workers.csv.
+    The other arguments are those of `find_knee`. The columns are those of workers.csv: latency_ms is the objective's
+    quantile with this number of workers, fewer_latency_ms that with one worker less, and fewer_miss says why that is not
+    enough.
     """
     prepared = prepare(scenario, set=set, sweep=sweep, policies=policies)
     given = {
@@ -131,6 +136,7 @@ def tune(
     tolerance: float | None = None,
     replications: int | None = None,
     max_requests: int | None = None,
+    resume: bool = False,
     set: Mapping[str, Any] | None = None,
     seed: int | None = None,
     threads: int | None = None,
@@ -138,16 +144,21 @@ def tune(
     policies: Any = None,
     **options: Any,
 ) -> Table:
-    """Finds the settings with which a policy meets a latency objective at the highest rate; the best row stands first.
+    """Finds the settings with which a policy meets a latency objective at the highest rate. The chosen row stands first:
+    the best of those whose answer has no caveat.
 
     policy: the label of the policy.
     over: values to try: keys of the policy or of the scenario, such as {"max_batch": [8, 64], "device.workers": [1, 2]}.
         Without it, the keys for the size of batches, the delay and the instances.
     rate: look for the smallest number of workers at this rate instead, in requests per second.
+    resume: keep what an interrupted search with these settings has left in `out`, and go on; not with policies in Python.
 
-    The other arguments are those of `find_knee`. The columns are those of tune.csv.
+    The other arguments are those of `find_knee`. The columns are those of tune.csv: chosen marks the row whose settings
+    are in tuned.toml, and round is the last round that searched with the settings.
     """
     prepared = prepare(scenario, set=set, policies=policies)
+    if resume and prepared.kinds.classes:
+        raise ValueError("resume: runs with policies in Python can't be resumed; leave it out")
     tried = [f"{key}={_options.text(list(values))}" for key, values in (over or {}).items()]
     given = {
         "policy": policy,
@@ -157,6 +168,7 @@ def tune(
         "tolerance": tolerance,
         "replications": replications,
         "max_requests": max_requests,
+        "resume": resume,
         "seed": seed,
         "threads": threads,
         **options,

@@ -50,10 +50,12 @@ def test_searches_find_rates_workers_and_settings() -> None:
     policies = {"mine": {"class": Padded, "max_batch": 64}, "rust": {"kind": "padded", "max_batch": 64}}
     knee = bl.find_knee("quickstart", slo="50ms", policies=policies, **FAST)
     assert knee["policy"] == ["mine", "rust"] and all(rate > 100 for rate in knee["knee_rps"])
+    assert knee["lowest_rps"] == [None, None] and knee["limiting_class"] == [None, None]
     workers = bl.find_workers("quickstart", rate=20_000, slo="50ms", policies=policies, **FAST)
     assert all(1 <= count <= 10 for count in workers["workers"])
+    assert all(latency is None or latency > 50 for latency in workers["fewer_latency_ms"])
     tuned = bl.tune("quickstart", policy="mine", over={"max_batch": [4, 64]}, slo="50ms", policies=policies, **FAST)
-    assert tuned["policy.mine.max_batch"][0] == 64
+    assert tuned["policy.mine.max_batch"][0] == 64 and tuned["chosen"] == [True, False]
     with pytest.raises(bl.InputError, match="no policy is labelled"):
         bl.tune("quickstart", policy="yours", slo="50ms", policies=policies)
 

@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 use super::Common;
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, Rate};
-use crate::lab::results::columns::{Column, MetricUnit, swept_columns, to_object};
-use crate::lab::results::table::align;
+use crate::lab::results::columns::{Column, MetricUnit, decimals, swept_columns, to_object};
+use crate::lab::results::table::{align, significant};
 use crate::lab::results::write::write_columns;
 use crate::lab::scenario::{PolicyEntry, Quantile, Scenario, parse_name};
-use crate::lab::search::objective::{Objective, ObjectiveTime};
+use crate::lab::search::objective::{Objective, ObjectiveTime, RequestLimit};
 use crate::lab::search::rate::{Knee, RateSearch};
-use crate::lab::search::workers::{WorkerCount, WorkerSearch};
+use crate::lab::search::workers::{FewerWorkers, WorkerCount, WorkerSearch, count_workers};
 use crate::lab::search::{Finding, Search};
 
 /// A scenario and its objective.
@@ -23,7 +23,8 @@ pub(super) struct ObjectiveArgs {
     #[arg(value_name = "SCENARIO")]
     pub(super) scenario: PathBuf,
 
-    /// Latency objective, with its unit, such as 100ms [default: the scenario's metrics.slo]
+    /// Latency objective for all requests, with its unit, such as 100ms [default: the slo of each [[class]], and the
+    /// scenario's metrics.slo for classes without one]
     #[arg(long, value_parser = Nanos::parse)]
     slo: Option<Nanos>,
 
@@ -55,11 +56,9 @@ impl ObjectiveArgs {
                 "{file}: --ttft: {model} generates no tokens; give --slo"
             )));
         }
-        let slo = self.ttft.or(self.slo).or(scenario.metrics.slo);
-        let Some(slo) = slo else {
-            return Err(Error::input(format!(
-                "{file}: metrics.slo: missing; add it or give --slo {example}"
-            )));
+        let limits = match self.ttft.or(self.slo) {
+            Some(slo) => vec![RequestLimit { class: None, slo }],
+            None => RequestLimit::read(scenario, example)?,
         };
         let limited = if self.ttft.is_some() {
             ObjectiveTime::FirstToken { max_gap: self.tbt }
@@ -67,7 +66,7 @@ impl ObjectiveArgs {
             ObjectiveTime::Latency
         };
         Ok(Objective {
-            slo,
+            limits,
             quantile: self.quantile.unwrap_or(scenario.metrics.quantile),
             max_rejected,
             limited,
@@ -82,6 +81,8 @@ pub(super) struct AnswerRow<A> {
     pub answer: A,
     /// The last round of `tune` that searched for it; 1 in a single search.
     pub round: u32,
+    /// Whether `tune` chose these settings.
+    pub is_chosen: bool,
 }
 
 pub(super) type AnswerColumn<A> = Column<'static, AnswerRow<A>>;
@@ -106,8 +107,8 @@ pub(super) trait ShowSearch: Search {
     /// The cells of a table after the name of the policy. `mark` follows a value with a caveat.
     fn cells(&self, row: &AnswerRow<Self::Answer>, mark: &str) -> Vec<String>;
 
-    /// A line below the table of a single search, or nothing.
-    fn note(&self, rows: &[AnswerRow<Self::Answer>]) -> &'static str;
+    /// Lines below the table, or nothing.
+    fn note(&self, rows: &[AnswerRow<Self::Answer>]) -> String;
 }
 
 impl ShowSearch for RateSearch {
@@ -136,6 +137,16 @@ impl ShowSearch for RateSearch {
 
     fn detail_columns(&self) -> Vec<AnswerColumn<Knee>> {
         vec![
+            Column::number(
+                "lowest_rps",
+                MetricUnit::PerSecond,
+                |row: &AnswerRow<Knee>| Some(row.answer.lowest_mean()?.0),
+            ),
+            Column::number(
+                "lowest_rps_ci",
+                MetricUnit::PerSecond,
+                |row: &AnswerRow<Knee>| row.answer.lowest_half_width(),
+            ),
             Column::count("replications", |row: &AnswerRow<Knee>| {
                 row.answer.rates.len()
             }),
@@ -152,16 +163,27 @@ impl ShowSearch for RateSearch {
     }
 
     fn cells(&self, row: &AnswerRow<Knee>, mark: &str) -> Vec<String> {
-        let rate = describe_rate(row.answer.mean(), row.answer.half_width());
-        vec![rate + mark]
+        let answer = &row.answer;
+        let Some(rate) = answer.mean() else {
+            return vec!["holds at no rate".into()];
+        };
+        let highest = describe_rate(rate, answer.half_width());
+        let lowest = answer.lowest_mean().map_or(String::new(), |lowest| {
+            let lowest = describe_rate(lowest, answer.lowest_half_width());
+            format!("from {lowest}")
+        });
+        vec![highest + mark, lowest, describe_limiting(answer)]
     }
 
-    fn note(&self, rows: &[AnswerRow<Knee>]) -> &'static str {
+    fn note(&self, rows: &[AnswerRow<Knee>]) -> String {
+        let mut note = String::new();
         if rows.iter().any(|row| row.answer.half_width().is_some()) {
-            "± half the width of the 95 % interval over the replications, the bracket of the search included\n"
-        } else {
-            ""
+            note += "± half the width of the 95 % interval over the replications\n";
         }
+        if rows.iter().any(|row| row.answer.lowest_mean().is_some()) {
+            note += "from: below this rate the objective is missed too, because requests wait for others\n";
+        }
+        note
     }
 }
 
@@ -191,6 +213,17 @@ impl ShowSearch for WorkerSearch {
                 MetricUnit::Millis,
                 |row: &AnswerRow<WorkerCount>| row.answer.latency.map(Nanos::as_millis_f64),
             ),
+            Column::number(
+                "fewer_latency_ms",
+                MetricUnit::Millis,
+                |row: &AnswerRow<WorkerCount>| {
+                    let fewer = row.answer.fewer.as_ref()?;
+                    fewer.latency.map(Nanos::as_millis_f64)
+                },
+            ),
+            Column::optional("fewer_miss", |row: &AnswerRow<WorkerCount>| {
+                Some(row.answer.fewer.as_ref()?.miss.clone())
+            }),
             Column::count("requests", |row: &AnswerRow<WorkerCount>| {
                 row.answer.requests as usize
             }),
@@ -200,27 +233,53 @@ impl ShowSearch for WorkerSearch {
     fn detail_json(&self, _: &WorkerCount, _: &mut Map<String, Value>) {}
 
     fn cells(&self, row: &AnswerRow<WorkerCount>, mark: &str) -> Vec<String> {
-        let Some(workers) = row.answer.workers else {
-            return vec![format!("more than {}", count_workers(self.most))];
+        let answer = &row.answer;
+        let Some(workers) = answer.workers else {
+            let most = count_workers(self.most);
+            return vec![format!("holds with no number up to {most}")];
         };
-        let spare = match row.answer.latency {
-            Some(latency) => {
-                let part = latency.as_secs_f64() / row.objective.slo.as_secs_f64();
+        let quantile = row.objective.quantile;
+        let slo = row.objective.slo(answer.limiting_class());
+        let spare = match (answer.latency, slo) {
+            (Some(latency), Some(slo)) => {
+                let part = latency.as_secs_f64() / slo.as_secs_f64();
                 format!(
-                    "{} {:.2} ms, {:.0} % below the objective",
-                    row.objective.quantile,
-                    latency.as_millis_f64(),
+                    "{quantile} {} ms, {:.0} % below the objective",
+                    significant(latency.as_millis_f64()),
                     100.0 * (1.0 - part)
                 )
             }
-            None => String::new(),
+            _ => String::new(),
         };
-        vec![format!("{}{mark}", count_workers(workers)), spare]
+        let fewer = answer.fewer.as_ref().map_or(String::new(), |fewer| {
+            let count = count_workers(workers - 1);
+            match fewer {
+                FewerWorkers {
+                    is_saturated: true, ..
+                } => format!("{count}: the queue grows"),
+                FewerWorkers {
+                    latency: Some(latency),
+                    ..
+                } => {
+                    let latency = significant(latency.as_millis_f64());
+                    format!("{count}: {quantile} {latency} ms")
+                }
+                FewerWorkers { miss, .. } => format!("{count}: {miss}"),
+            }
+        });
+        let count = count_workers(workers) + mark;
+        vec![count, spare, fewer, describe_limiting(answer)]
     }
 
-    fn note(&self, _: &[AnswerRow<WorkerCount>]) -> &'static str {
-        ""
+    fn note(&self, _: &[AnswerRow<WorkerCount>]) -> String {
+        String::new()
     }
+}
+
+/// The class that limits an answer, or nothing.
+fn describe_limiting(answer: &impl Finding) -> String {
+    let class = answer.limiting_class();
+    class.map_or(String::new(), |class| format!("limited by class {class}"))
 }
 
 /// What was searched for, and where the answers are written.
@@ -263,12 +322,16 @@ impl<S: ShowSearch> SearchReport<'_, S> {
             columns.extend(self.search.condition_column());
         }
         columns.push(Column::optional("slo_ms", |row: &AnswerRow<S::Answer>| {
-            Some(row.objective.slo.as_millis_f64().to_string())
+            let slo = row.objective.slo(row.answer.limiting_class())?;
+            Some(slo.as_millis_f64().to_string())
         }));
         columns.push(Column::text("quantile", |row: &AnswerRow<S::Answer>| {
             row.objective.quantile.to_string()
         }));
         if self.is_tuning {
+            columns.push(Column::truth("chosen", |row: &AnswerRow<S::Answer>| {
+                Some(row.is_chosen)
+            }));
             columns.push(Column::count("round", |row: &AnswerRow<S::Answer>| {
                 row.round as usize
             }));
@@ -277,6 +340,10 @@ impl<S: ShowSearch> SearchReport<'_, S> {
         if !self.is_tuning {
             columns.extend(self.search.detail_columns());
         }
+        columns.push(Column::optional(
+            "limiting_class",
+            |row: &AnswerRow<S::Answer>| row.answer.limiting_class().map(str::to_owned),
+        ));
         columns.push(Column::optional("caveat", |row: &AnswerRow<S::Answer>| {
             row.answer.caveat().map(str::to_owned)
         }));
@@ -299,8 +366,12 @@ impl<S: ShowSearch> SearchReport<'_, S> {
             }
             let mut line = vec![format!("  {name}")];
             line.extend(self.search.cells(row, mark));
+            if row.is_chosen {
+                line.push("chosen".into());
+            }
             lines.push(line);
         }
+        remove_empty_columns(&mut lines);
         format!(
             "{}: {} with {}, to {} %\n{}{note}{caveats}",
             self.name,
@@ -308,6 +379,20 @@ impl<S: ShowSearch> SearchReport<'_, S> {
             self.objective,
             self.tolerance * 100.0,
             align(&lines),
+        )
+    }
+
+    /// The answer of a row as a sentence, such as `The highest rate with p99 at most 100ms: 542 ± 27 req/s.`
+    pub fn sentence(&self, row: &AnswerRow<S::Answer>) -> String {
+        let mut cells = self.search.cells(row, "");
+        cells.retain(|cell| !cell.is_empty());
+        let title = self.search.title();
+        let (first, rest) = title.split_at(1);
+        format!(
+            "{}{rest} with {}: {}.",
+            first.to_uppercase(),
+            self.objective,
+            cells.join(", ")
         )
     }
 
@@ -320,10 +405,17 @@ impl<S: ShowSearch> SearchReport<'_, S> {
             }
             objects.push(object);
         }
+        let by_class: Map<String, Value> = self
+            .objective
+            .limits
+            .iter()
+            .filter_map(|limit| Some((limit.class.clone()?, json!(limit.slo.as_millis_f64()))))
+            .collect();
         json!({
             "scenario": self.name,
             "objective": self.objective.to_string(),
-            "slo_ms": self.objective.slo.as_millis_f64(),
+            "slo_ms": self.objective.slo(None).map(Nanos::as_millis_f64),
+            "slo_ms_by_class": by_class,
             "quantile": self.objective.quantile,
             "tolerance": self.tolerance,
             "rows": objects,
@@ -331,22 +423,22 @@ impl<S: ShowSearch> SearchReport<'_, S> {
     }
 }
 
-fn count_workers(workers: u32) -> String {
-    format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
+/// Removes the columns of a table that are empty in all lines.
+fn remove_empty_columns(lines: &mut [Vec<String>]) {
+    let count = lines.iter().map(Vec::len).max().unwrap_or(0);
+    for column in (0..count).rev() {
+        let mut cells = lines.iter().filter_map(|line| line.get(column));
+        if cells.all(String::is_empty) {
+            for line in lines.iter_mut().filter(|line| line.len() > column) {
+                line.remove(column);
+            }
+        }
+    }
 }
 
-fn describe_rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
-    let Some(Rate(rate)) = rate else {
-        return "holds at no rate".into();
-    };
-    // Low rates have three digits too.
-    let digits = if rate < 10.0 {
-        2
-    } else if rate < 100.0 {
-        1
-    } else {
-        0
-    };
+/// A rate with three digits, however low.
+pub(super) fn describe_rate(Rate(rate): Rate, half_width: Option<f64>) -> String {
+    let digits = decimals(rate, 3);
     match half_width {
         Some(half_width) => format!("{rate:.digits$} ± {half_width:.digits$} req/s"),
         None => format!("{rate:.digits$} req/s"),

@@ -22,8 +22,10 @@ use crate::lab::search::{Search, Searched};
 /// Find the highest rate at which each policy of a scenario meets a latency objective
 ///
 /// Each replication brackets and bisects the rate with its own requests, in runs that grow until the 95 % interval over
-/// the replications is as narrow as the tolerance. Requests that are rejected or fail have missed the objective. Writes
-/// DIR/NAME/knee.csv, where NAME is the scenario's name, and its settings as knee.json.
+/// the replications is as narrow as the tolerance. A policy that waits for requests may miss the objective at low rates:
+/// then the lowest rate is reported too. Classes with an slo have to meet it each. Requests that are rejected or fail
+/// have missed the objective. Writes DIR/NAME/knee.csv, where NAME is the scenario's name, and its settings as
+/// knee.json; a later sim leaves both.
 #[derive(clap::Args, Clone, Debug)]
 pub struct KneeArgs {
     #[command(flatten)]
@@ -57,12 +59,13 @@ pub struct KneeArgs {
 
 /// Find the smallest number of workers with which each policy meets a latency objective at a rate
 ///
-/// A number of workers meets the objective if it does in every replication. Writes DIR/NAME/workers.csv, where NAME is
-/// the scenario's name, and its settings as workers.json.
+/// A number of workers meets the objective if it does in every replication. The table also says what one worker less
+/// gives. Classes with an slo have to meet it each. Writes DIR/NAME/workers.csv, where NAME is the scenario's name, and
+/// its settings as workers.json; a later sim leaves both.
 #[derive(clap::Args, Clone, Debug)]
 pub struct WorkersArgs {
     /// Requests per second
-    #[arg(long, value_parser = number_in(1e-3..=1e9))]
+    #[arg(long, value_parser = number_in(1e-6..=1e9))]
     rate: f64,
 
     /// The largest number of workers to try
@@ -102,7 +105,10 @@ impl KneeArgs {
             near: None,
         };
         let out = common.out(SelectedBackend::SIM.name());
-        let searches = SweepSearch::new(&search, &asked, effort, &out)?;
+        let mut searches = SweepSearch::new(&search, &asked, effort, &out)?;
+        if self.parts.plan {
+            searches.ignore_others();
+        }
         let mut points = searches.points();
         let folder = &searches.folder().path;
         if self.parts.plan || self.parts.merge_only {
@@ -142,12 +148,12 @@ impl KneeArgs {
         let report = SearchReport {
             name: name.clone(),
             search: &search,
-            objective: asked[0].1,
+            objective: asked[0].1.clone(),
             tolerance: self.tolerance,
             file: folder.join(format!("{}.csv", S::NAME)),
             is_tuning: false,
         };
-        report.write_and_show(common, &rows, rows.len(), search.note(&rows))
+        report.write_and_show(common, &rows, rows.len(), &search.note(&rows))
     }
 }
 
@@ -170,9 +176,10 @@ fn rows<A>(asked: &[(Scenario, Objective)], found: Vec<Vec<Searched<A>>>) -> Vec
         for (answer, entry) in answers.zip(&scenario.policies) {
             rows.push(AnswerRow {
                 entry: entry.clone(),
-                objective: *objective,
+                objective: objective.clone(),
                 answer,
                 round: 1,
+                is_chosen: false,
             });
         }
     }

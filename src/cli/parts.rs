@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::render::Shown;
 use crate::base::error::{Error, Result};
 use crate::lab::results::table::{ranges, tabulate};
+use crate::lab::run::folder::EarlierResults;
 use crate::lab::run::lock;
 use crate::lab::run::shard::{PlannedPoint, Shard, shards};
 
@@ -36,6 +37,17 @@ impl Parts {
     /// Whether finished points are kept.
     pub fn keeps(&self) -> bool {
         self.resume || self.merge_only
+    }
+
+    /// How results that are there count: a plan is made whatever is there, and a merge refuses other settings.
+    pub fn earlier_results(&self) -> EarlierResults {
+        if self.plan {
+            EarlierResults::IgnoreOthers
+        } else if self.merge_only {
+            EarlierResults::RefuseOthers
+        } else {
+            EarlierResults::Unread
+        }
     }
 
     /// The shard that is asked for, if any, and whether each of the points is its own.

@@ -140,6 +140,19 @@ impl ReportedFolder {
         })
     }
 
+    /// Whether the settings of a search, which a later run leaves there, are not those of the run.
+    fn has_other_settings(&self, file: &str) -> Result<bool> {
+        let file = within(&self.path, &[file])?;
+        if !file.is_file() {
+            return Ok(false);
+        }
+        let search = read_json(&file)?;
+        let differs = |pointer| search.pointer(pointer) != self.run.pointer(pointer);
+        Ok(["/scenario", "/variants", "/inputs"]
+            .into_iter()
+            .any(differs))
+    }
+
     fn setting(&self, pointer: &str) -> &Value {
         self.run.pointer(pointer).unwrap_or(&Value::Null)
     }
@@ -153,11 +166,15 @@ impl ReportedFolder {
             section.add("figures", "Figures", &self.figures(args)?);
         }
         for (file, title) in TABLES {
-            section.add(
-                file.trim_end_matches(".csv"),
-                title,
-                &csv(&self.path, file)?,
-            );
+            let name = file.trim_end_matches(".csv");
+            let mut html = csv(&self.path, file)?;
+            if !html.is_empty() && self.has_other_settings(&format!("{name}.json"))? {
+                let other = format!(
+                    "The search was made with other settings than the run above; {name}.json has them."
+                );
+                html += &notes(&[other]);
+            }
+            section.add(name, title, &html);
         }
         Ok(section)
     }

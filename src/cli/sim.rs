@@ -11,6 +11,7 @@ use crate::core::policy::registry::Registry;
 use crate::lab::figures::{self, ScenarioFigures};
 use crate::lab::results::{summary, table};
 use crate::lab::run::executor::{Executors, SelectedBackend, Verify};
+use crate::lab::run::folder::EarlierResults;
 use crate::lab::run::notes::MISSING_LOCKS;
 use crate::lab::run::{self, RunOptions, RunReport, Sweep};
 use crate::lab::scenario::Scenario;
@@ -96,7 +97,7 @@ pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result
         let mut points = Vec::new();
         let mut folders = Vec::new();
         for scenarios in &sweeps {
-            points.extend(run::points(scenarios, &options, true)?);
+            points.extend(run::points(scenarios, &options, parts.earlier_results())?);
             folders.push(options.out.join(folder_name(&scenarios[0].name)));
         }
         if parts.plan {
@@ -133,7 +134,7 @@ fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &RunOptions) -> 
     let mut counts = Vec::new();
     let mut points = Vec::new();
     for scenarios in sweeps {
-        let of_sweep = run::points(scenarios, options, false)?;
+        let of_sweep = run::points(scenarios, options, EarlierResults::Unread)?;
         counts.push(of_sweep.len());
         points.extend(of_sweep);
     }

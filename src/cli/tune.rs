@@ -6,7 +6,8 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::answers::{AnswerRow, ObjectiveArgs, SearchReport, ShowSearch};
-use super::{Common, number_in};
+use super::sim::note_missing_locks;
+use super::{Common, number_in, stop_on_ctrl_c};
 use crate::base::error::{Error, Result, refuse_if};
 use crate::base::files::{can_write, folder_name, write_whole};
 use crate::base::shipped::Shipped;
@@ -14,6 +15,7 @@ use crate::base::units::{Nanos, Rate};
 use crate::core::policy::registry::Registry;
 use crate::lab::figures;
 use crate::lab::plot::FigureKind;
+use crate::lab::results::sweep_keys::is_of_policy;
 use crate::lab::results::table::align;
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::{RunOptions, run_sweep};
@@ -28,8 +30,9 @@ use crate::lab::search::workers::WorkerSearch;
 /// Find the settings with which a policy meets a latency objective at the highest rate, or with the smallest number of workers
 ///
 /// Tries all combinations of the values of --over by successive halving: each round is more precise than the one
-/// before, and settings go out that are worse than the best for the same requests. Writes DIR/NAME/tune.csv, the
-/// scenario with the best settings (tuned.toml), and a picture of throughput and p99 of those that were left.
+/// before, and settings go out that are worse than the best for the same requests. Of those that may be the best, it
+/// chooses the highest whose answer has no caveat. Writes DIR/NAME/tune.csv, the scenario with the chosen settings
+/// (tuned.toml), and a picture of throughput and p99 of those that were left.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     #[command(flatten)]
@@ -55,7 +58,7 @@ pub struct Args {
     busy_weight: Nanos,
 
     /// Look for the smallest number of workers at this rate instead, in requests per second
-    #[arg(long, value_parser = number_in(1e-3..=1e9))]
+    #[arg(long, value_parser = number_in(1e-6..=1e9))]
     rate: Option<f64>,
 
     /// The largest number of workers to try with --rate
@@ -73,6 +76,10 @@ pub struct Args {
     /// The longest run, in requests; results that it limits are marked
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     max_requests: u32,
+
+    /// Keep what an interrupted search with these settings has found, and go on; values may have been added
+    #[arg(long, conflicts_with = "optimal")]
+    resume: bool,
 
     #[command(flatten)]
     common: Common,
@@ -136,6 +143,21 @@ fn find_entry<'s>(scenario: &'s Scenario, policy: &str) -> Result<&'s PolicyEntr
     )))
 }
 
+/// Why a key is no setting to choose, or `None` if it may be one.
+fn describe_no_setting(key: &str) -> Option<&'static str> {
+    let parts: Vec<&str> = key.split('.').collect();
+    match parts[..] {
+        ["seed"] => {
+            Some("the seed draws the requests; --replications compares settings with several seeds")
+        }
+        ["arrivals" | "metrics", ..] | ["class", _, "slo"] | ["workload", "requests"] => Some(
+            "the load and the objective are what the settings are compared for; give --rate, --slo or --set, or call \
+             find-knee with --sweep",
+        ),
+        _ => None,
+    }
+}
+
 /// The user's overrides, and one that removes the scenario's sweep.
 fn without_sweep(common: &Common) -> Vec<String> {
     [&common.overrides[..], &["sweep={}".into()]].concat()
@@ -165,26 +187,47 @@ impl Args {
         let folder = out.join(folder_name(&scenario.name));
         let file = folder.join("tune.csv");
         can_write(&file)?;
-        let tried = common.run_with_progress(count, &scenario.name, |stop, done| {
+        let stop = stop_on_ctrl_c()?;
+        let tuning = Tuning {
+            search,
+            objective: &objective,
+            effort: &effort,
+            out: &out,
+            stop,
+            progress: &|| (),
+        };
+        let lock = tuning.open(&candidates, self.resume)?;
+        note_missing_locks(common, lock.held);
+        let tried = common.run_with_progress(count, &scenario.name, |_, done| {
             let tuning = Tuning {
-                search,
-                objective: &objective,
-                effort: &effort,
-                stop,
                 progress: done,
+                ..tuning
             };
             tuning.find(candidates)
-        })?;
+        });
+        let tried = match tried {
+            Err(Error::Interrupted) => {
+                common.note(format!(
+                    "what was found is kept in {}; go on with --resume",
+                    folder.display()
+                ));
+                return Err(Error::Interrupted);
+            }
+            tried => tried?,
+        };
+        lock.complete();
         let finalists = tried.iter().filter(|one| one.is_finalist()).count();
-        let rows: Vec<AnswerRow<S::Answer>> = tried
+        let mut rows: Vec<AnswerRow<S::Answer>> = tried
             .iter()
             .map(|tried| AnswerRow {
                 entry: tried.scenario.policies[0].clone(),
-                objective,
+                objective: objective.clone(),
                 answer: tried.answer.clone(),
                 round: tried.round,
+                is_chosen: false,
             })
             .collect();
+        rows[0].is_chosen = tried[0].answer.meets_objective();
         let report = SearchReport {
             name: scenario.name.clone(),
             search,
@@ -193,26 +236,48 @@ impl Args {
             file,
             is_tuning: true,
         };
-        let note = format!("{finalists} of {count} settings are left after the last round\n");
+        let mut note = format!("{finalists} of {count} settings are left after the last round\n");
+        let has_caveat = |row: &AnswerRow<S::Answer>| row.answer.caveat().is_some();
+        if rows[0].is_chosen && rows[..finalists].iter().any(has_caveat) {
+            note += if has_caveat(&rows[0]) {
+                "chosen: the best, although its answer has a caveat (?), as all have that may be the best\n"
+            } else {
+                "chosen: the best whose answer has no caveat (?)\n"
+            };
+        }
+        note += &search.note(&rows);
         report.write_and_show(common, &rows, finalists, &note)?;
         if !tried[0].answer.meets_objective() {
             return Ok(());
         }
-        self.write_tuned(scenario, &rows[0].entry, &folder.join("tuned.toml"))?;
+        self.write_tuned(scenario, &report, &rows[0], &folder.join("tuned.toml"))?;
+        // The runs lock the folder themselves.
+        drop(lock);
         self.run_finalists(&tried, out)
     }
 
-    /// Writes the scenario with the settings of an entry.
-    fn write_tuned(&self, scenario: &Scenario, best: &PolicyEntry, file: &Path) -> Result<()> {
+    /// Writes the scenario with the chosen settings, and their answer with its caveat.
+    fn write_tuned<S: ShowSearch>(
+        &self,
+        scenario: &Scenario,
+        report: &SearchReport<'_, S>,
+        chosen: &AnswerRow<S::Answer>,
+        file: &Path,
+    ) -> Result<()> {
         let mut overrides = without_sweep(&self.common);
-        for (key, value) in &best.swept {
+        for (key, value) in &chosen.entry.swept {
             overrides.push(format!("{key}={value}"));
         }
         let text = scenario.text_with(&overrides)?;
-        let head = format!(
-            "# {}, with the settings that batchlab tune found best.\n\n",
-            scenario.file.display()
+        let mut head = format!(
+            "# {}, with the settings that batchlab tune chose.\n# {}\n",
+            scenario.file.display(),
+            report.sentence(chosen)
         );
+        if let Some(caveat) = chosen.answer.caveat() {
+            head += &format!("# Caveat: {}\n", caveat.replace('\n', " "));
+        }
+        head.push('\n');
         write_whole(file, |out| out.write_all((head + &text).as_bytes()))
     }
 
@@ -248,9 +313,15 @@ impl Args {
     ) -> Result<Vec<Scenario>> {
         let mut sweeps = Vec::new();
         for values in over {
-            // Keys of the scenario have a dot, except for its seed.
             let key = values.split_once('=').map_or("", |(key, _)| key);
-            sweeps.push(if key.contains('.') || key == "seed" {
+            if let Some(problem) = describe_no_setting(key) {
+                return Err(Error::mistake(
+                    file,
+                    format_args!("--over {key}: {problem}"),
+                ));
+            }
+            // Keys of the scenario have a dot.
+            sweeps.push(if key.contains('.') {
                 values.clone()
             } else {
                 format!("policy.\"{}\".{values}", self.policy)
@@ -263,6 +334,7 @@ impl Args {
         let mut candidates = Vec::new();
         for variant in common.sweep(file, &sweeps, registry)? {
             for entry in &variant.policies {
+                self.refuse_keys_of_others(file, entry)?;
                 if entry.label == self.policy {
                     candidates.push(Scenario {
                         policies: vec![entry.clone()],
@@ -272,6 +344,25 @@ impl Args {
             }
         }
         Ok(candidates)
+    }
+
+    /// Refuses values for a key of another policy, which make no difference to the one that is tuned.
+    fn refuse_keys_of_others(&self, file: &Path, entry: &PolicyEntry) -> Result<()> {
+        let mut swept = entry.swept.iter();
+        let Some((key, _)) = swept.find(|(key, _)| is_of_policy(key)) else {
+            return Ok(());
+        };
+        refuse_if(entry.label != self.policy, || {
+            let other = &entry.label;
+            let tuned = &self.policy;
+            Error::mistake(
+                file,
+                format_args!(
+                    "--over {key}: is a key of {other}, but the settings of {tuned} are compared; name a key of {tuned} or of \
+                     the device, or give --policy \"{other}\""
+                ),
+            )
+        })
     }
 
     /// Computes the best control limit at each rate.
@@ -352,7 +443,7 @@ impl Args {
             backend: SelectedBackend::SIM,
             out,
             replications: 1,
-            resume: false,
+            resume: self.resume,
             shard: None,
         };
         let runs = scenarios.len() * rates.len();

@@ -13,6 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::lab::figures::{self, ScenarioFigures};
 use crate::lab::plot::{self, FigureKind, PlotInputs, WrittenFigure};
 use crate::lab::run::executor::{SelectedBackend, Verify};
+use crate::lab::run::folder::EarlierResults;
 use crate::lab::run::shard::PlannedPoint;
 use crate::lab::run::standard::CpuExecutor;
 use crate::lab::run::{self, RunOptions, RunReport};
@@ -88,9 +89,13 @@ impl Reproduction for ScenarioRun {
         self.exhibit
     }
 
-    fn points(&self, workspace: &Workspace<'_>, look: bool) -> Result<Vec<PlannedPoint>> {
+    fn points(
+        &self,
+        workspace: &Workspace<'_>,
+        earlier: EarlierResults,
+    ) -> Result<Vec<PlannedPoint>> {
         let scenarios = std::slice::from_ref(&self.scenario);
-        run::points(scenarios, &self.options(workspace), look)
+        run::points(scenarios, &self.options(workspace), earlier)
     }
 
     fn run(
@@ -148,9 +153,13 @@ impl Reproduction for Measurement {
         self.exhibit
     }
 
-    fn points(&self, workspace: &Workspace<'_>, look: bool) -> Result<Vec<PlannedPoint>> {
+    fn points(
+        &self,
+        workspace: &Workspace<'_>,
+        earlier: EarlierResults,
+    ) -> Result<Vec<PlannedPoint>> {
         match &self.run {
-            Some(run) => run.points(workspace, look),
+            Some(run) => run.points(workspace, earlier),
             None => Ok(Vec::new()),
         }
     }
@@ -185,7 +194,7 @@ impl Reproduction for LaunchCount {
         self.exhibit
     }
 
-    fn points(&self, _: &Workspace<'_>, _: bool) -> Result<Vec<PlannedPoint>> {
+    fn points(&self, _: &Workspace<'_>, _: EarlierResults) -> Result<Vec<PlannedPoint>> {
         Ok(Vec::new())
     }
 
@@ -217,7 +226,7 @@ impl Reproduction for StudyRun {
     }
 
     /// A study is one point. When merging, the study itself looks at its runs and searches.
-    fn points(&self, workspace: &Workspace<'_>, _: bool) -> Result<Vec<PlannedPoint>> {
+    fn points(&self, workspace: &Workspace<'_>, _: EarlierResults) -> Result<Vec<PlannedPoint>> {
         let folder = workspace.folder(self.exhibit.paper);
         // GRNN's studies are a model without runs.
         let is_model = self.exhibit.paper == Paper::Grnn;

@@ -9,6 +9,7 @@ use super::paper::{Exhibit, ExhibitKind, Paper};
 use super::reproduction::{Controls, Reproduction, Workspace};
 use super::study_runner::SEARCHES;
 use crate::base::error::Result;
+use crate::lab::run::folder::EarlierResults;
 use crate::lab::run::shard::PlannedPoint;
 
 /// The exhibits of a call, with their inputs and points.
@@ -20,12 +21,12 @@ pub struct ReproductionPlan<'a> {
 }
 
 impl<'a> ReproductionPlan<'a> {
-    /// Reads the inputs of all exhibits, so that mistakes are found before the first run. With `look`, each point says
-    /// whether it is finished.
+    /// Reads the inputs of all exhibits, so that mistakes are found before the first run. Each point says whether it is
+    /// finished, if `earlier` results count.
     pub fn open(
         exhibits: &[&'static Exhibit],
         workspace: &'a Workspace<'a>,
-        look: bool,
+        earlier: EarlierResults,
     ) -> Result<ReproductionPlan<'a>> {
         let mut opened = Vec::new();
         for exhibit in exhibits {
@@ -39,7 +40,7 @@ impl<'a> ReproductionPlan<'a> {
             points: Vec::new(),
         };
         for reproduction in opened {
-            let points = reproduction.points(workspace, look)?;
+            let points = reproduction.points(workspace, earlier)?;
             plan.reproductions.push((reproduction, points.len()));
             plan.points.extend(points);
         }

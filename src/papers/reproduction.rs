@@ -10,6 +10,7 @@ use super::grnn::measured::GpuTimes;
 use super::paper::{Exhibit, Paper};
 use crate::base::error::Result;
 use crate::base::units::{Nanos, Rate};
+use crate::lab::run::folder::EarlierResults;
 use crate::lab::run::shard::{PlannedPoint, Shard};
 use crate::lab::scenario::Scenario;
 
@@ -17,9 +18,13 @@ use crate::lab::scenario::Scenario;
 pub trait Reproduction: Send + Sync {
     fn exhibit(&self) -> &'static Exhibit;
 
-    /// The points that shards share out, or none if each call makes the exhibit itself. With `look`, each point says
-    /// whether it is finished.
-    fn points(&self, workspace: &Workspace<'_>, look: bool) -> Result<Vec<PlannedPoint>>;
+    /// The points that shards share out, or none if each call makes the exhibit itself. Each point says whether it is
+    /// finished, if `earlier` results count.
+    fn points(
+        &self,
+        workspace: &Workspace<'_>,
+        earlier: EarlierResults,
+    ) -> Result<Vec<PlannedPoint>>;
 
     /// Computes the results. `own` says which of the points are this call's, `findings` has the results of the paper's
     /// exhibits before it.

@@ -10,10 +10,11 @@ use crate::base::units::{Nanos, Rate};
 use crate::lab::figures::{self, ScenarioFigures};
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::fingerprint::hash;
+use crate::lab::run::folder::EarlierResults;
 use crate::lab::run::{self, RunOptions, RunReport};
 use crate::lab::scenario::{LoadPoint, Quantile, Scenario};
 use crate::lab::search::Searched;
-use crate::lab::search::objective::{Effort, Objective, ObjectiveTime};
+use crate::lab::search::objective::{Effort, Objective};
 use crate::lab::search::rate::{Knee, RateSearch};
 use crate::lab::search::sweep::SweepSearch;
 
@@ -161,7 +162,11 @@ impl StudyRunner<'_> {
             shard: None,
         };
         if self.workspace.merge_only {
-            let points = run::points(std::slice::from_ref(scenario), &options, true)?;
+            let points = run::points(
+                std::slice::from_ref(scenario),
+                &options,
+                EarlierResults::RefuseOthers,
+            )?;
             if points.iter().any(|point| !point.finished) {
                 let folder = options.out.display();
                 return Err(Error::Incomplete(format!("{folder}: points are missing")));
@@ -183,12 +188,7 @@ fn objective(scenario: &Scenario) -> Result<Objective> {
         let file = scenario.file.display();
         return Err(Error::input(format!("{file}: metrics.slo: missing")));
     };
-    Ok(Objective {
-        slo,
-        quantile: Quantile::P99,
-        max_rejected: 0.0,
-        limited: ObjectiveTime::Latency,
-    })
+    Ok(Objective::new(slo, Quantile::P99))
 }
 
 /// The first of the highest peaks that the search can't tell apart.

@@ -1,6 +1,6 @@
 //! `batchlab tune`, `batchlab import` and `batchlab reproduce neighbours`.
 
-use crate::desk::Desk;
+use crate::desk::{Desk, same};
 
 /// A step of b requests takes 0.1 b + 0.9 ms up to 2, and no less a request beyond.
 fn images() -> Desk {
@@ -76,6 +76,95 @@ fn the_best_settings_are_found_and_written() {
         told.contains("\n1 of 2 settings are left after the last round\n"),
         "{told}"
     );
+}
+
+#[test]
+fn the_chosen_settings_are_marked_and_keep_their_caveat() {
+    let desk = images();
+    let tune = |more: &[&str]| {
+        let few = [
+            "--replications",
+            "2",
+            "--tolerance",
+            "0.1",
+            "--max-requests",
+            "8000",
+            "--set",
+            "arrivals.process=poisson",
+            "--over",
+            "max_batch=1,2,4",
+        ];
+        desk.run(&[&TUNE[..], &few, more].concat()).ok().stdout
+    };
+    let told = tune(&[]);
+    let chosen: Vec<&str> = told
+        .lines()
+        .filter(|line| line.ends_with("  chosen"))
+        .collect();
+    assert!(
+        chosen.len() == 1 && chosen[0].starts_with("  T, max_batch=2 "),
+        "{told}"
+    );
+    assert_eq!(
+        desk.column("out/t/tune.csv", "chosen"),
+        ["true", "false", "false"]
+    );
+    let head = desk.read("out/t/tuned.toml");
+    assert!(
+        head.starts_with(
+            "# t.toml, with the settings that batchlab tune chose.\n# The highest rate with p99 at most 20ms: 1"
+        ) && !head.contains("Caveat"),
+        "{head}"
+    );
+    // Too short to show an overload.
+    let words = "tune t.toml -q --policy T --slo 60s --out out --over max_batch=1,2 --replications 2 --max-requests 2000";
+    let words: Vec<&str> = words.split(' ').collect();
+    let told = desk.run(&words).ok().stdout;
+    assert!(
+        told.contains("\nchosen: the best, although its answer has a caveat (?)"),
+        "{told}"
+    );
+    let head = desk.read("out/t/tuned.toml");
+    assert!(
+        head.contains("\n# Caveat: limited by runs of 2000 requests: "),
+        "{head}"
+    );
+}
+
+#[test]
+fn tune_goes_on_where_it_was_and_excludes_others() {
+    let desk = images();
+    let tune = |more: &[&str]| {
+        let few = [
+            "--replications",
+            "2",
+            "--tolerance",
+            "0.1",
+            "--max-requests",
+            "8000",
+            "--set",
+            "arrivals.process=poisson",
+        ];
+        desk.run(&[&TUNE[..], &few, more].concat())
+    };
+    let values = ["--over", "max_batch=1,2,4"];
+    let whole = tune(&values).ok();
+    let files = desk.files("out");
+    // What a killed process has left.
+    std::fs::remove_file(desk.path("out/t/tune.csv")).unwrap();
+    std::fs::remove_file(desk.path("out/t/T/tune-2,policy.T.max_batch=2/search-2.json")).unwrap();
+    let again = tune(&[&values[..], &["--resume"]].concat()).ok();
+    assert_eq!(again.stdout, whole.stdout);
+    same(&files, &desk.files("out"));
+    tune(&["--over", "max_batch=1,2,4,8", "--resume"]).ok();
+    tune(&[&values[..], &["--resume", "--seed", "2"]].concat())
+        .failed(2, "search.json: was run with other settings");
+    let lock = std::fs::File::options()
+        .write(true)
+        .open(desk.path("out/t/.lock"))
+        .unwrap();
+    lock.lock().unwrap();
+    tune(&values).failed(2, "out/t: another run is writing to this folder");
 }
 
 /// The tuned scenario lies in another folder than the files that the given one lies beside.
@@ -238,6 +327,34 @@ fn mistakes_of_tune_are_told() {
     );
     tune("T", &["--over", "max_batsch=1"]).failed(2, "max_batsch: unknown key");
     tune("T", &["--over", "max_batch=0"]).failed(2, "max_batch: 0 is too small");
+    for (over, message) in [
+        (
+            "policy.unbatched.overhead.task_ns=1,2",
+            "is a key of unbatched, but the settings of T are compared",
+        ),
+        (
+            "policy.1.overhead.task_ns=1,2",
+            "is a key of unbatched, but",
+        ),
+        (
+            "seed=1,2",
+            "t.toml: --over seed: the seed draws the requests",
+        ),
+        (
+            "arrivals.rates=1,2",
+            "--over arrivals.rates: the load and the objective",
+        ),
+        (
+            "metrics.slo=1ms,2ms",
+            "--over metrics.slo: the load and the objective",
+        ),
+        (
+            "workload.requests=10,20",
+            "--over workload.requests: the load",
+        ),
+    ] {
+        tune("T", &["--over", over]).failed(2, message);
+    }
     tune(
         "T",
         &[

@@ -249,6 +249,30 @@ fn a_search_has_its_settings_and_its_table() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(!page.contains("<figure>"), "{page}");
+    // A later run of other settings leaves the search, and the page says so.
+    let run = ["sim", "t.toml", "--out", "knees", "-q"];
+    desk.run(&[&run[..], &["--set", "device.workers=3"]].concat())
+        .ok();
+    let other = "The search was made with other settings than the run above; knee.json has them.";
+    let page = || {
+        desk.run(&["report", "knees/t", "-o", "page.html"]).ok();
+        desk.read("page.html")
+    };
+    assert!(page().contains(other), "of another number of requests");
+    desk.run(
+        &[
+            &run[..],
+            &[
+                "--set",
+                "device.workers=3",
+                "--set",
+                "workload.requests=2000",
+            ],
+        ]
+        .concat(),
+    )
+    .ok();
+    assert!(!page().contains(other));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use batchlab::policy::registry::Registry;
 use batchlab::scenario::{Quantile, Scenario};
-use batchlab::search::objective::{Effort, Objective, ObjectiveTime};
+use batchlab::search::objective::{Effort, Objective};
 use batchlab::search::parts::SearchRecord;
 use batchlab::search::rate::{Knee, RateSearch};
 use batchlab::search::workers::WorkerSearch;
@@ -39,12 +39,7 @@ fn scenario(costs: &str, workers: usize, policy: &str) -> (TempDir, Scenario) {
 }
 
 fn find(scenario: &Scenario, slo: Nanos, quantile: Quantile, effort: &Effort) -> Knee {
-    let objective = Objective {
-        slo,
-        quantile,
-        max_rejected: 0.0,
-        limited: ObjectiveTime::Latency,
-    };
+    let objective = Objective::new(slo, quantile);
     let knees = answers(scenario, &objective, effort, &RateSearch);
     knees.into_iter().next().expect("one policy")
 }
@@ -178,12 +173,8 @@ fn a_knee_is_below_the_ceiling_and_does_not_depend_on_the_scenarios_length() {
 #[test]
 fn the_fewest_workers_are_exact() {
     let (_folder, scenario) = scenario("lstm,1,1000000\n", 1, "kind = 'unbatched'");
-    let objective = Objective {
-        slo: Nanos(4 * MS),
-        quantile: Quantile::P99,
-        max_rejected: 0.0,
-        limited: ObjectiveTime::Latency,
-    };
+    let slo = Nanos(4 * MS);
+    let objective = Objective::new(slo, Quantile::P99);
     for rate in [2_000.0, 6_000.0] {
         let exact = (1..)
             .find(|workers| 1e3 * mdc_knee(1.0, *workers, 4.0, 0.99) >= rate)
@@ -201,7 +192,7 @@ fn the_fewest_workers_are_exact() {
             (Some(exact as u32), &None),
             "{rate} req/s: {found:?}"
         );
-        assert!(found[0].latency.expect("a latency") <= objective.slo);
+        assert!(found[0].latency.expect("a latency") <= slo);
         let few = find(2);
         assert_eq!(few[0].workers, None);
         assert!(

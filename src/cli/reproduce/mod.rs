@@ -97,7 +97,7 @@ fn reproduce(
         shard: parts.shard,
         window_peaks: Mutex::default(),
     };
-    let plan = ReproductionPlan::open(exhibits, &workspace, parts.plan || parts.merge_only)?;
+    let plan = ReproductionPlan::open(exhibits, &workspace, parts.earlier_results())?;
     let has_measurement = exhibits
         .iter()
         .any(|exhibit| exhibit.kind == ExhibitKind::Measurement);

@@ -10,9 +10,20 @@ use crate::base::units::Nanos;
 use crate::core::record::Outcome;
 use crate::core::record::full::FullRecord;
 
+/// How a run met an objective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attainment {
+    /// The requests that have to meet it together: all of them, or those of each class.
+    pub groups: Vec<GroupAttainment>,
+    /// Whether the system did not keep up, or `None` if the run is too short to tell.
+    pub saturated: Option<bool>,
+    /// The objective's quantile of the times between tokens, for an objective for the first token and with enough gaps.
+    pub gap: Option<Nanos>,
+}
+
 /// The number of measured requests that met an objective. A request that was not served missed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attainment {
+pub struct GroupAttainment {
     pub measured: u64,
     /// The number of requests that were served within the objective.
     pub within: u64,
@@ -21,10 +32,6 @@ pub struct Attainment {
     pub rejected: u64,
     /// The number of requests that were neither served nor rejected.
     pub failed: u64,
-    /// Whether the system did not keep up, or `None` if the run is too short to tell.
-    pub saturated: Option<bool>,
-    /// The objective's quantile of the times between tokens, for an objective for the first token and with enough gaps.
-    pub gap: Option<Nanos>,
 }
 
 /// The time that an objective limits.
@@ -36,19 +43,20 @@ pub enum LimitedTime {
 }
 
 impl Attainment {
-    /// Compares a run with an objective.
+    /// Compares a run with an objective: one limit for all requests, or one for each class of the record.
     ///
     /// # Panics
-    /// If the record has no tokens, and the objective limits the time to the first one.
+    /// If the record has no tokens, and the objective limits the time to the first one; or if there are several limits,
+    /// and the record has no classes.
     pub fn new(
         record: &FullRecord,
         warmup: Warmup,
-        slo: Nanos,
+        slos: &[Nanos],
         quantile: Quantile,
         time: LimitedTime,
     ) -> Attainment {
         let run = OrderedRecord::new(record);
-        let measured = &run.order[run.warmup(warmup).0..];
+        let warmup = run.warmup(warmup).0;
         let tokens = match time {
             LimitedTime::Latency => None,
             LimitedTime::FirstToken => {
@@ -56,6 +64,59 @@ impl Attainment {
                 Some(tokens.expect("only language models have such objectives"))
             }
         };
+        let latency = |request| {
+            let spans = run.spans(request)?;
+            Some(match tokens {
+                Some(tokens) => time_to_first(tokens, &run, request),
+                None => spans.latency,
+            })
+        };
+        let groups = match slos {
+            [slo] => vec![GroupAttainment::new(
+                &run,
+                &run.order[warmup..],
+                *slo,
+                quantile,
+                latency,
+            )],
+            _ => {
+                let classes = record.classes.as_ref();
+                let classes = classes.expect("only classes have several objectives");
+                let members = run.members(classes, warmup);
+                let groups = members.iter().zip(slos).map(|(members, slo)| {
+                    let measured = &members.requests[members.warmup..];
+                    GroupAttainment::new(&run, measured, *slo, quantile, latency)
+                });
+                groups.collect()
+            }
+        };
+        Attainment {
+            groups,
+            saturated: is_saturated(&run),
+            gap: tokens.and_then(|tokens| histogram_quantile(&tokens.gaps, quantile)),
+        }
+    }
+
+    /// Whether the system kept up, requests were measured, and each group [holds](GroupAttainment::holds) the
+    /// objective.
+    pub fn holds(&self, quantile: Quantile, max_rejected: f64) -> bool {
+        let mut groups = self.groups.iter();
+        self.saturated != Some(true)
+            && groups.clone().any(|group| group.measured > 0)
+            && groups.all(|group| group.holds(quantile, max_rejected))
+    }
+}
+
+impl GroupAttainment {
+    /// Counts the requests of a group. `latency` gives the time that is limited, or `None` for a request that was not
+    /// served.
+    fn new(
+        run: &OrderedRecord<'_>,
+        measured: &[u32],
+        slo: Nanos,
+        quantile: Quantile,
+        latency: impl Fn(u32) -> Option<u64>,
+    ) -> GroupAttainment {
         let mut times = Vec::with_capacity(measured.len());
         let mut rejected = 0;
         for &request in measured {
@@ -63,12 +124,7 @@ impl Attainment {
                 Outcome::Rejected | Outcome::Expired => rejected += 1,
                 _ => {}
             }
-            if let Some(spans) = run.spans(request) {
-                times.push(match tokens {
-                    Some(tokens) => time_to_first(tokens, &run, request),
-                    None => spans.latency,
-                });
-            }
+            times.extend(latency(request));
         }
         let within = times.iter().filter(|time| **time <= slo.0).count() as u64;
         let failed = (measured.len() - times.len()) as u64 - rejected;
@@ -78,25 +134,26 @@ impl Attainment {
         } else {
             None
         };
-        Attainment {
+        GroupAttainment {
             measured: measured.len() as u64,
             within,
             latency,
             rejected,
             failed,
-            saturated: is_saturated(&run),
-            gap: tokens.and_then(|tokens| histogram_quantile(&tokens.gaps, quantile)),
         }
     }
 
-    /// Whether at least the quantile's share of the requests met the objective, and the system kept up. Rejected
-    /// requests are left out if they are at most the share `max_rejected` of the measured ones.
+    /// The number of requests that were served later than the objective allows.
+    pub fn late(&self) -> u64 {
+        self.measured - self.within - self.rejected - self.failed
+    }
+
+    /// Whether at least the quantile's share of the requests met the objective. Rejected requests are left out if they
+    /// are at most the share `max_rejected` of the measured ones. A group without a request holds it.
     pub fn holds(&self, quantile: Quantile, max_rejected: f64) -> bool {
-        if self.saturated == Some(true) {
-            return false;
-        }
         let tolerated = self.rejected as f64 <= max_rejected * self.measured as f64;
-        self.is_enough(quantile, self.measured)
+        self.measured == 0
+            || self.is_enough(quantile, self.measured)
             || tolerated && self.is_enough(quantile, self.measured - self.rejected)
     }
 
@@ -116,14 +173,12 @@ mod tests {
 
     #[test]
     fn a_request_that_was_not_served_missed_the_objective() {
-        let of = |within, rejected, failed| Attainment {
+        let of = |within, rejected, failed| GroupAttainment {
             measured: 100,
             within,
             rejected,
             failed,
             latency: None,
-            saturated: Some(false),
-            gap: None,
         };
         let p90 = Quantile::P90;
         assert!(of(90, 0, 0).holds(p90, 0.0));
@@ -135,13 +190,14 @@ mod tests {
             "of 80 served"
         );
         assert!(!of(80, 20, 0).holds(p90, 0.19));
-        assert!(
-            !Attainment {
-                saturated: Some(true),
-                ..of(100, 0, 0)
-            }
-            .holds(p90, 1.0)
-        );
+        let run = |saturated, groups: &[GroupAttainment]| Attainment {
+            groups: groups.to_vec(),
+            saturated,
+            gap: None,
+        };
+        assert!(run(None, &[of(100, 0, 0), of(90, 0, 0)]).holds(p90, 0.0));
+        assert!(!run(None, &[of(100, 0, 0), of(89, 0, 0)]).holds(p90, 0.0));
+        assert!(!run(Some(true), &[of(100, 0, 0)]).holds(p90, 1.0));
     }
 
     #[test]
@@ -155,19 +211,20 @@ mod tests {
         ]);
         run.rejections.push((RequestId(3), Nanos(30 * MS)));
         let counts = |warmup, slo| {
-            let Attainment {
+            let attained = Attainment::new(
+                &run,
+                warmup,
+                &[Nanos(slo)],
+                Quantile::P50,
+                LimitedTime::Latency,
+            );
+            let GroupAttainment {
                 measured,
                 within,
                 rejected,
                 failed,
                 ..
-            } = Attainment::new(
-                &run,
-                warmup,
-                Nanos(slo),
-                Quantile::P50,
-                LimitedTime::Latency,
-            );
+            } = attained.groups[0];
             (measured, within, rejected, failed)
         };
         assert_eq!(counts(Warmup::None, 5 * MS), (4, 3, 1, 0));
@@ -177,11 +234,12 @@ mod tests {
             Attainment::new(
                 &run,
                 Warmup::None,
-                Nanos(MS),
+                &[Nanos(MS)],
                 quantile,
                 LimitedTime::Latency,
             )
-            .latency
+            .groups[0]
+                .latency
         };
         assert_eq!(latency(Quantile::P50), Some(Nanos(5 * MS)));
         assert_eq!(latency(Quantile::P90), None, "a quarter was not served");
@@ -193,11 +251,12 @@ mod tests {
             Attainment::new(
                 &record(&most),
                 Warmup::None,
-                Nanos(MS),
+                &[Nanos(MS)],
                 quantile,
                 LimitedTime::Latency,
             )
-            .latency
+            .groups[0]
+                .latency
         };
         assert_eq!(
             latency(Quantile::P90),

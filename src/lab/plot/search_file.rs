@@ -8,7 +8,7 @@ use crate::lab::results::saved_results::within;
 use crate::lab::results::sweep_keys::Swept;
 
 /// The columns that are not swept keys.
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 18] = [
     "policy",
     "rate_rps",
     "slo_ms",
@@ -19,6 +19,12 @@ const COLUMNS: [&str; 12] = [
     "replications",
     "workers",
     "latency_ms",
+    "lowest_rps",
+    "lowest_rps_ci",
+    "limiting_class",
+    "fewer_latency_ms",
+    "fewer_miss",
+    "chosen",
     "requests",
     "caveat",
 ];

@@ -36,15 +36,26 @@ pub enum MetricUnit {
 }
 
 impl MetricUnit {
-    /// A value with the unit's decimals: milliseconds down to the nanosecond, rates to the thousandth, fractions to the
-    /// millionth, and counts without decimals unless they are a mean.
+    /// A value with the unit's decimals: milliseconds down to the nanosecond, rates to the thousandth or with four
+    /// significant digits, fractions to the millionth, and counts without decimals unless they are a mean.
     pub fn format(self, value: f64) -> String {
         match self {
             MetricUnit::Millis | MetricUnit::Ratio => format!("{value:.6}"),
             MetricUnit::Count if value.fract() == 0.0 => format!("{value:.0}"),
-            MetricUnit::PerSecond | MetricUnit::Micros | MetricUnit::Count => format!("{value:.3}"),
+            MetricUnit::Micros | MetricUnit::Count => format!("{value:.3}"),
+            MetricUnit::PerSecond => format!("{value:.*}", decimals(value, 4).max(3)),
         }
     }
+}
+
+/// The number of decimals with which a value has this number of significant digits. At least one digit is after the
+/// point if the value is below 1; none has to be if the whole part has enough digits. 0 for 0.
+pub fn decimals(value: f64, significant: i32) -> usize {
+    if value == 0.0 || !value.is_finite() {
+        return 0;
+    }
+    let first = value.abs().log10().floor() as i32;
+    (significant - 1 - first).max(0) as usize
 }
 
 /// The value of a column in a row. A missing value is an empty field in files and null in JSON.

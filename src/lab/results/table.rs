@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::columns::{Metric, MetricUnit};
+use super::columns::{Metric, MetricUnit, decimals};
 use super::summary::{MetricEstimate, SummaryRow};
 use super::sweep_keys::{self, distinct};
 use crate::base::units::Nanos;
@@ -317,14 +317,11 @@ fn quantile(metric: Metric) -> Option<Quantile> {
     }
 }
 
-/// Four significant digits, or more if the whole part has more.
+/// Four significant digits, or more if the whole part has more; three at least from 0.1 downwards.
 pub fn significant(value: f64) -> String {
-    let decimals = match value.abs() {
-        v if v >= 1000.0 => 0,
-        v if v >= 100.0 => 1,
-        v if v >= 10.0 => 2,
-        v if v >= 1.0 || v == 0.0 => 3,
-        _ => 4,
+    let decimals = match value {
+        0.0 => 3,
+        _ => decimals(value, 4).min(decimals(value, 3).max(4)),
     };
     format!("{value:.decimals$}")
 }
@@ -373,16 +370,16 @@ pub fn tabulate<T>(rows: &[T], columns: &[Heading<'_, T>]) -> String {
     )
 }
 
-/// Lines with aligned columns: the first column to the left, the others to the right.
+/// Lines with aligned columns: the first column to the left, the others to the right. Lines may lack columns at their
+/// end.
 pub fn align(lines: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        lines
-            .iter()
-            .map(|line| line[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len)).map(width).collect();
+    let mut widths = Vec::new();
+    for line in lines {
+        widths.resize(widths.len().max(line.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
     let mut text = String::new();
     for line in lines {
         for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {

@@ -35,7 +35,7 @@ use crate::lab::scenario::{PolicyEntry, Scenario, figure_files};
 const FORMAT: u64 = 1;
 
 /// The files of a run, next to the folders of its policies.
-const RUN_FILES: [&str; 12] = [
+const RUN_FILES: [&str; 8] = [
     "summary.csv",
     "differences.csv",
     "classes.csv",
@@ -44,11 +44,6 @@ const RUN_FILES: [&str; 12] = [
     "lengths.csv",
     "bounds.json",
     "report.html",
-    // The files of searches, which may have had other settings.
-    "knee.csv",
-    "knee.json",
-    "workers.csv",
-    "workers.json",
 ];
 /// The logs of a point.
 const LOGS: [&str; 4] = [
@@ -78,6 +73,19 @@ pub struct Folder {
     device: String,
     /// For each policy, a hash of everything that determines its results.
     fingerprints: Vec<String>,
+    /// What becomes of results with other fingerprints.
+    earlier: EarlierResults,
+}
+
+/// How a command treats the results that are in its folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EarlierResults {
+    /// They are not read, and all points count as missing.
+    Unread,
+    /// They count, and those of other settings are an error, because the command goes on with what is there.
+    RefuseOthers,
+    /// They count, but those of other settings count as missing, as in a plan.
+    IgnoreOthers,
 }
 
 /// The mark of a finished point or search, with its summary or its rounds. It counts only while all files that it lists
@@ -110,6 +118,7 @@ impl Folder {
                 policies: scenario.policies.clone(),
                 device: device.clone(),
                 fingerprints: fingerprints(scenario, device, backend.is_real())?,
+                earlier: EarlierResults::RefuseOthers,
             });
         }
         Ok(folders)
@@ -124,6 +133,14 @@ impl Folder {
             .collect();
         Folder {
             fingerprints,
+            ..self
+        }
+    }
+
+    /// The same folder, in which results of other settings count as missing.
+    pub(crate) fn ignore_others(self) -> Folder {
+        Folder {
+            earlier: EarlierResults::IgnoreOthers,
             ..self
         }
     }
@@ -215,11 +232,11 @@ impl Folder {
         write_json(&self.path.join("bounds.json"), bounds)
     }
 
-    /// Removes the results of an earlier run. A file that can't be removed can't be overwritten either; writing it
+    /// Removes the results of an earlier run, but not those of searches. A file that can't be removed can't be overwritten either; writing it
     /// reports the error.
     pub(super) fn clear(&self) {
         // Marks are removed first, so that a killed process leaves no mark whose files are gone.
-        self.remove_from_points(|_, name| has_name(POINT, name) || has_name(SEARCH, name));
+        self.remove_from_points(|_, name| has_name(POINT, name));
         let run_files = RUN_FILES.iter().map(ToString::to_string);
         for file in run_files.chain(figure_files()) {
             let _ = fs::remove_file(self.path.join(file));
@@ -318,7 +335,10 @@ impl Folder {
             return Ok(None);
         };
         if fingerprint != self.fingerprints[policy] {
-            return Err(other_settings(path));
+            return match self.earlier {
+                EarlierResults::RefuseOthers => Err(other_settings(path)),
+                EarlierResults::IgnoreOthers | EarlierResults::Unread => Ok(None),
+            };
         }
         for (name, bytes) in &files {
             let has_size = fs::metadata(path.with_file_name(name))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rayon::prelude::*;
 
 use super::executor::SelectedBackend;
-use super::folder::Folder;
+use super::folder::{EarlierResults, Folder};
 use super::inputs::RunInputs;
 use super::job::{Run, SweepRun};
 use super::lock::Lock;
@@ -451,21 +451,26 @@ pub fn run_sweep(
     Sweep::prepare(&scenarios, options, stop)?.run(progress)
 }
 
-/// Lists the points of a simulated sweep and, with `look`, which ones are finished. Writes nothing.
+/// Lists the points of a simulated sweep, and which ones are finished if `earlier` results count. Writes nothing.
 ///
 /// # Errors
-/// Fails if the folder was written with other settings.
+/// Fails if the folder was written with other settings, and these are refused.
 pub fn points(
     scenarios: &[Scenario],
     options: &RunOptions,
-    look: bool,
+    earlier: EarlierResults,
 ) -> Result<Vec<PlannedPoint>> {
     let runs = list_runs(scenarios, options);
     let mut finished = vec![None; runs.len()];
-    if look {
+    if earlier != EarlierResults::Unread {
         let devices = vec![describe_simulated(options.backend); scenarios.len()];
-        let folders = Folder::open_variants(scenarios, &devices, &options.out, options.backend)?;
-        Folder::refuse_others(&folders)?;
+        let mut folders =
+            Folder::open_variants(scenarios, &devices, &options.out, options.backend)?;
+        if earlier == EarlierResults::IgnoreOthers {
+            folders = folders.into_iter().map(Folder::ignore_others).collect();
+        } else {
+            Folder::refuse_others(&folders)?;
+        }
         finished = Folder::read_finished(&folders, &runs)?;
     }
     let mut points = Vec::new();

@@ -10,6 +10,7 @@ use statrs::distribution::{Discrete as _, Poisson};
 
 use crate::base::error::{Error, Result, refuse_if};
 use crate::base::units::{Nanos, Rate};
+use crate::lab::results::columns::MetricUnit;
 use crate::lab::run::bounds::batch_times;
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::prepare;
@@ -95,7 +96,8 @@ pub fn optimum(rate: Rate, service: &[f64], weight: Nanos) -> Result<Optimum> {
     if rate > most {
         let served = 100.0 * HIGHEST_LOAD;
         return Err(Error::input(format!(
-            "{rate} req/s: more than {served} % of what batches of {cap} serve; at most {most:.3} req/s"
+            "{rate} req/s: more than {served} % of what batches of {cap} serve; at most {} req/s",
+            MetricUnit::PerSecond.format(most)
         )));
     }
     // The distribution of arrivals during each service; its tail is added to the last number.

@@ -86,6 +86,9 @@ pub trait Finding: Clone + Debug + Default + Send + Sync {
     /// The number of workers that was found, if the search was for one.
     fn workers(&self) -> Option<u32>;
 
+    /// The class that limits the answer, if objectives are those of classes.
+    fn limiting_class(&self) -> Option<&str>;
+
     /// Why the answer may be wrong by more than the tolerance, or why nothing meets the objective.
     fn caveat(&self) -> Option<&str>;
 

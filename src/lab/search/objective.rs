@@ -5,22 +5,31 @@ use std::fmt::{self, Display};
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, Rate};
 use crate::core::record::{Limit, RecordOptions, Recorder as _};
-use crate::core::summary::attainment::{Attainment, LimitedTime};
+use crate::core::summary::attainment::{Attainment, GroupAttainment, LimitedTime};
 use crate::lab::run::Run;
 use crate::lab::run::inputs::RunInputs;
 use crate::lab::run::target::Target;
-use crate::lab::scenario::{Load, LoadPoint, Quantile, Scenario, Warmup};
+use crate::lab::scenario::{ClassEntry, Load, LoadPoint, Quantile, Scenario, Warmup};
 
 use super::Question;
 
 /// The latency objective that a run has to meet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Objective {
-    pub slo: Nanos,
+    /// The limits: one for all requests together, or one for each class of the scenario.
+    pub limits: Vec<RequestLimit>,
     pub quantile: Quantile,
     /// The share of rejected requests that count neither as met nor as missed. Further rejections count as missed.
     pub max_rejected: f64,
     pub limited: ObjectiveTime,
+}
+
+/// The time that the quantile of some requests must not exceed.
+#[derive(Clone, Debug)]
+pub struct RequestLimit {
+    /// The class of the requests, or `None` for all requests.
+    pub class: Option<String>,
+    pub slo: Nanos,
 }
 
 /// The time that an objective limits.
@@ -33,48 +42,122 @@ pub enum ObjectiveTime {
     },
 }
 
+/// Why a run did not meet an objective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MissedObjective {
+    pub reason: String,
+    /// The class whose requests missed their limit by the most, if limits are those of classes.
+    pub class: Option<String>,
+    /// Whether the queue grew, so that it grows at higher rates too.
+    pub saturated: bool,
+}
+
 /// Shows an objective, such as `p99 at most 100ms`.
 impl fmt::Display for Objective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slo = self.slo;
         let quantile = self.quantile;
-        match self.limited {
-            ObjectiveTime::Latency => write!(f, "{quantile} at most {slo}"),
-            ObjectiveTime::FirstToken { max_gap } => {
-                write!(f, "{quantile} of the time to the first token at most {slo}")?;
-                if let Some(gap) = max_gap {
-                    write!(f, ", of the times between tokens at most {gap}")?;
-                }
-                Ok(())
+        let (time, max_gap) = match self.limited {
+            ObjectiveTime::Latency => ("", None),
+            ObjectiveTime::FirstToken { max_gap } => (" of the time to the first token", max_gap),
+        };
+        for (index, RequestLimit { class, slo }) in self.limits.iter().enumerate() {
+            let class = class.as_deref().map_or("".into(), class_phrase);
+            if index == 0 {
+                write!(f, "{quantile}{time}{class} at most {slo}")?;
+            } else {
+                write!(f, ",{class} at most {slo}")?;
             }
         }
+        if let Some(gap) = max_gap {
+            write!(f, ", of the times between tokens at most {gap}")?;
+        }
+        Ok(())
+    }
+}
+
+fn class_phrase(class: &str) -> String {
+    format!(" of class {class}")
+}
+
+impl RequestLimit {
+    /// The limits of a scenario: those of its classes if one has an objective of its own, or else that of all requests.
+    /// A class without one has that of all requests. `example` is an objective that the user may give.
+    ///
+    /// # Errors
+    /// Fails if requests have no objective.
+    pub fn read(scenario: &Scenario, example: &str) -> Result<Vec<RequestLimit>> {
+        let missing = |key: &str| {
+            Error::mistake(
+                &scenario.file,
+                format_args!("{key}: missing; add it or give --slo {example}"),
+            )
+        };
+        let common = scenario.metrics.slo;
+        let classes = &scenario.classes;
+        if classes.iter().all(|class| class.slo.is_none()) {
+            let slo = common.ok_or_else(|| missing("metrics.slo"))?;
+            return Ok(vec![RequestLimit { class: None, slo }]);
+        }
+        let limit = |(index, class): (usize, &ClassEntry)| {
+            let slo = class.slo.or(common);
+            Ok(RequestLimit {
+                class: Some(class.name.clone()),
+                slo: slo.ok_or_else(|| missing(&format!("class[{index}].slo or metrics.slo")))?,
+            })
+        };
+        classes.iter().enumerate().map(limit).collect()
     }
 }
 
 impl Objective {
+    /// An objective for the latency of all requests together, none of which may be rejected.
+    pub fn new(slo: Nanos, quantile: Quantile) -> Objective {
+        Objective {
+            limits: vec![RequestLimit { class: None, slo }],
+            quantile,
+            max_rejected: 0.0,
+            limited: ObjectiveTime::Latency,
+        }
+    }
+
+    /// Whether the limits are those of classes.
+    pub fn is_by_class(&self) -> bool {
+        self.limits.iter().any(|limit| limit.class.is_some())
+    }
+
+    /// The limit of a class, or that of all requests.
+    pub fn slo(&self, class: Option<&str>) -> Option<Nanos> {
+        let mut limits = self.limits.iter();
+        let limit = limits.find(|limit| limit.class.as_deref() == class);
+        limit.map(|limit| limit.slo)
+    }
+
+    /// The longest limit: the one that an overload breaks last.
+    pub(super) fn longest_slo(&self) -> Nanos {
+        let slos = self.limits.iter().map(|limit| limit.slo);
+        slos.max().unwrap_or_default()
+    }
+
     /// The text of the objective in the fingerprint of a search. If it changed, the findings of earlier versions would
     /// be refused.
     pub(super) fn fingerprint_text(&self) -> String {
         let Objective {
-            slo,
+            limits,
             quantile,
             max_rejected,
             limited,
         } = self;
+        let slo = match &limits[..] {
+            [RequestLimit { class: None, slo }] => format!("{slo:?}"),
+            by_class => format!("{by_class:?}"),
+        };
         let tokens = match limited {
             ObjectiveTime::Latency => None,
             ObjectiveTime::FirstToken { max_gap } => Some(max_gap),
         };
         format!(
-            "Objective {{ slo: {slo:?}, quantile: {quantile:?}, max_rejected: {max_rejected:?}, tokens: {tokens:?} }}"
+            "Objective {{ slo: {slo}, quantile: {quantile:?}, max_rejected: {max_rejected:?}, tokens: {tokens:?} }}"
         )
-    }
-
-    /// The number of requests of the first runs: as many as the scenario has, or enough for the quantile after a
-    /// warm-up of half the run.
-    pub fn shortest_run(&self, scenario: &Scenario) -> u32 {
-        let given = scenario.workload.load.drawn().unwrap_or(0);
-        given.max(2 * self.quantile.samples_needed() as u32)
     }
 
     /// The limit at which a run can end early: with more late requests in its second half, which no automatic warm-up
@@ -93,7 +176,7 @@ impl Objective {
         let requests = scenario.workload.load.drawn()?;
         let within = self.quantile.rank(requests as usize) as u32;
         Some(Limit {
-            slo: self.slo,
+            slo: self.longest_slo(),
             from: u64::from(requests.div_ceil(2)),
             late: requests - within,
         })
@@ -115,22 +198,48 @@ impl Objective {
         }
     }
 
+    /// The group of requests that is nearest to its limit, or beyond it by the most: its limit, and what it attained.
+    pub(super) fn tightest<'a>(
+        &'a self,
+        attained: &'a Attainment,
+    ) -> (&'a RequestLimit, &'a GroupAttainment) {
+        let part = |(limit, group): &(&RequestLimit, &GroupAttainment)| match group.latency {
+            _ if group.measured == 0 => 0.0,
+            Some(latency) => latency.as_secs_f64() / limit.slo.as_secs_f64(),
+            None => f64::INFINITY,
+        };
+        let groups = self.limits.iter().zip(&attained.groups);
+        let tightest = groups.max_by(|a, b| part(a).total_cmp(&part(b)));
+        tightest.expect("an objective has a limit")
+    }
+
     /// Why a run did not meet the objective. `load` describes the load of the run.
-    pub fn describe_miss(&self, attained: &Attainment, load: impl Display) -> String {
-        let Attainment {
-            measured,
-            within,
-            rejected,
-            failed,
-            saturated,
-            ..
-        } = *attained;
-        let late = measured - within - rejected - failed;
-        if rejected > 0 && rejected >= late {
-            format!("{rejected} of {measured} requests were rejected at {load}")
+    pub(super) fn miss(&self, attained: &Attainment, load: impl Display) -> MissedObjective {
+        let holds = |group: &GroupAttainment| group.holds(self.quantile, self.max_rejected);
+        let missed_share = |group: &GroupAttainment| {
+            (group.measured - group.within) as f64 / (group.measured as f64).max(1.0)
+        };
+        let groups = self.limits.iter().zip(&attained.groups);
+        let (limit, group) = groups
+            .filter(|(_, group)| !holds(group))
+            .max_by(|(_, a), (_, b)| missed_share(a).total_cmp(&missed_share(b)))
+            .unwrap_or_else(|| self.tightest(attained));
+        let saturated = attained.saturated == Some(true);
+        let class = limit.class.clone();
+        let requests = format!(
+            "{} requests{}",
+            group.measured,
+            class.as_deref().map_or(String::new(), class_phrase)
+        );
+        let GroupAttainment {
+            rejected, failed, ..
+        } = *group;
+        let late = group.late();
+        let reason = if rejected > 0 && rejected >= late {
+            format!("{rejected} of {requests} were rejected at {load}")
         } else if failed > late {
-            format!("{failed} of {measured} requests failed at {load}")
-        } else if saturated == Some(true) {
+            format!("{failed} of {requests} failed at {load}")
+        } else if saturated {
             format!("the queue grows to the end of the run at {load}")
         } else if self.gaps_are_too_long(attained) {
             format!(
@@ -140,9 +249,14 @@ impl Objective {
             )
         } else {
             format!(
-                "{late} of {measured} requests took longer than {} at {load}",
-                self.slo
+                "{late} of {requests} took longer than {} at {load}",
+                limit.slo
             )
+        };
+        MissedObjective {
+            reason,
+            class,
+            saturated,
         }
     }
 }
@@ -171,6 +285,25 @@ impl Effort {
             *drawn = requests.into();
         }
         scenario
+    }
+
+    /// The number of requests of the first runs: as many as the scenario has, or enough for the quantile of each class
+    /// after a warm-up of half the run. A rare class does not make them longer than the longest run.
+    pub(super) fn first_run(&self, scenario: &Scenario, objective: &Objective) -> u32 {
+        let given = scenario.workload.load.drawn().unwrap_or(0);
+        let needed = 2 * objective.quantile.samples_needed() as u32;
+        let mut least = 1.0_f64;
+        if objective.is_by_class() {
+            let all: f64 = scenario.classes.iter().map(|class| class.share).sum();
+            for class in &scenario.classes {
+                if class.share > 0.0 {
+                    least = least.min(class.share / all);
+                }
+            }
+        }
+        let of_classes = (f64::from(needed) / least) as u32;
+        let longest = self.longest_run(scenario).max(needed);
+        given.max(of_classes.min(longest))
     }
 
     /// The number of requests of the longest run; 0 for a trace, which cannot grow.
@@ -225,6 +358,7 @@ pub(super) fn attain(
         return Err(Error::Interrupted);
     }
     let objective = question.objective;
+    let slos: Vec<Nanos> = objective.limits.iter().map(|limit| limit.slo).collect();
     let time = match objective.limited {
         ObjectiveTime::Latency => LimitedTime::Latency,
         ObjectiveTime::FirstToken { .. } => LimitedTime::FirstToken,
@@ -232,7 +366,7 @@ pub(super) fn attain(
     Ok(Some(Attainment::new(
         &output.record,
         inputs.measure(run.load).warmup,
-        objective.slo,
+        &slos,
         objective.quantile,
         time,
     )))

@@ -14,6 +14,34 @@ use crate::lab::run::shard::{PlannedPoint, Shard};
 use crate::lab::run::target::describe_simulated;
 use crate::lab::scenario::Scenario;
 
+/// The folders of searches in scenarios, each under its objective. Scenarios of one name share a folder.
+///
+/// # Errors
+/// Fails if a scenario has no rates, or if one of its files can't be read.
+pub(super) fn open_folders<S: Search>(
+    search: &S,
+    asked: &[(&Scenario, &Objective)],
+    effort: &Effort,
+    out: &Path,
+) -> Result<Vec<Folder>> {
+    let scenarios: Vec<&Scenario> = asked.iter().map(|(scenario, _)| *scenario).collect();
+    let devices = vec![describe_simulated(SelectedBackend::SIM); asked.len()];
+    let of_scenarios = Folder::open_variants(&scenarios, &devices, out, SelectedBackend::SIM)?;
+    let mut folders = Vec::new();
+    for (folder, (scenario, objective)) in of_scenarios.into_iter().zip(asked) {
+        // The settings have everything that decides the results, in addition to the scenario with its first load.
+        let settings = format!(
+            "{} {} {} {} {effort:?}",
+            S::NAME,
+            first_rate(scenario)?,
+            search.settings(),
+            objective.fingerprint_text()
+        );
+        folders.push(folder.with_search(&settings));
+    }
+    Ok(folders)
+}
+
 /// One search in each scenario of a sweep, under the scenario's objective.
 pub struct SweepSearch<'s, S> {
     search: &'s S,
@@ -33,27 +61,22 @@ impl<'s, S: Search> SweepSearch<'s, S> {
         effort: Effort,
         out: &Path,
     ) -> Result<Self> {
-        let scenarios: Vec<&Scenario> = asked.iter().map(|(scenario, _)| scenario).collect();
-        let devices = vec![describe_simulated(SelectedBackend::SIM); asked.len()];
-        let mut folders = Vec::new();
-        let of_scenarios = Folder::open_variants(&scenarios, &devices, out, SelectedBackend::SIM)?;
-        for (folder, (scenario, objective)) in of_scenarios.into_iter().zip(asked) {
-            // The settings have everything that decides the results, in addition to the scenario with its first load.
-            let settings = format!(
-                "{} {} {} {} {effort:?}",
-                S::NAME,
-                first_rate(scenario)?,
-                search.settings(),
-                objective.fingerprint_text()
-            );
-            folders.push(folder.with_search(&settings));
-        }
+        let scenarios: Vec<(&Scenario, &Objective)> = asked
+            .iter()
+            .map(|(scenario, objective)| (scenario, objective))
+            .collect();
         Ok(SweepSearch {
             search,
             effort,
             asked,
-            folders,
+            folders: open_folders(search, &scenarios, &effort, out)?,
         })
+    }
+
+    /// Counts findings of other settings as missing, as a plan does.
+    pub fn ignore_others(&mut self) {
+        let folders = std::mem::take(&mut self.folders);
+        self.folders = folders.into_iter().map(Folder::ignore_others).collect();
     }
 
     fn parts(&self, scenario: &Scenario) -> u32 {
@@ -64,7 +87,7 @@ impl<'s, S: Search> SweepSearch<'s, S> {
     pub fn points(&self) -> Vec<PlannedPoint> {
         let mut points = Vec::new();
         for (scenario, objective) in self.asked {
-            let cost = u64::from(objective.shortest_run(scenario)).max(1);
+            let cost = u64::from(self.effort.first_run(scenario, objective)).max(1);
             for entry in &scenario.policies {
                 for part in 0..self.parts(scenario) {
                     points.push(PlannedPoint::new(

@@ -1,18 +1,22 @@
 //! The best settings of a policy for an objective, by successive halving: each round searches more precisely, and only
 //! for the settings that may still be the best.
 //!
-//! Settings are compared in pairs: replication *i* of each has the same requests. Among the settings that are within
-//! the tolerance in the end, or can't be told apart, the first is the best.
+//! Settings are compared in pairs: replication *i* of each has the same requests. Of the settings that may be the best
+//! in the end, because they are within the tolerance or can't be told apart, the best is the one with the highest score
+//! whose answer has no caveat.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
 use super::objective::{Effort, Objective};
 use super::parts::SearchRecord;
+use super::sweep::open_folders;
 use super::{Finding, Question, Search, Searched, find};
 use crate::base::error::Result;
 use crate::core::summary::stats::{Interval, paired_difference};
+use crate::lab::run::lock::Lock;
 use crate::lab::scenario::Scenario;
 
 /// A setting, and the answer of its last search.
@@ -29,6 +33,8 @@ pub struct TriedSetting<A> {
 
 /// The precision of the rounds before the last, relative to the rate, and their replications.
 const ROUNDS: [(f64, u32); 2] = [(0.1, 3), (0.03, 5)];
+/// The names under which the findings of each round are kept.
+const ROUND_NAMES: [&str; 3] = ["tune-1", "tune-2", "tune-3"];
 
 impl<A> TriedSetting<A> {
     /// Whether the last round searched with this setting.
@@ -79,12 +85,30 @@ pub struct Tuning<'a, S> {
     pub objective: &'a Objective,
     /// The effort of the last round.
     pub effort: &'a Effort,
+    /// The folder with the results of scenarios, where findings are kept.
+    pub out: &'a Path,
     pub stop: &'a AtomicBool,
     /// The function that is called for each search.
     pub progress: &'a (dyn Fn() + Sync),
 }
 
 impl<S: Search> Tuning<'_, S> {
+    /// Locks the folder of the candidates, and clears it of findings unless they are kept.
+    ///
+    /// # Errors
+    /// Fails if another process writes to the folder, or if it can't be written.
+    pub fn open(&self, candidates: &[Scenario], resume: bool) -> Result<Lock> {
+        let first = [(&candidates[0], self.objective)];
+        let folder = &open_folders(self.search, &first, self.effort, self.out)?[0];
+        let lock = Lock::take(&folder.path, None)?;
+        if !resume {
+            for name in ROUND_NAMES {
+                folder.clear_searches(name);
+            }
+        }
+        Ok(lock)
+    }
+
     /// All settings, the best first. Each candidate is a scenario with one policy.
     pub fn find(&self, candidates: Vec<Scenario>) -> Result<Vec<TriedSetting<S::Answer>>> {
         let mut left = Vec::new();
@@ -117,7 +141,7 @@ impl<S: Search> Tuning<'_, S> {
             eliminated.splice(..0, lost);
         }
         left = self.search_all(left, self.effort.tolerance, self.effort.replications)?;
-        let best = first_of_equals(&left, self.effort.tolerance);
+        let best = choose(&left, self.effort.tolerance);
         left[..=best].rotate_right(1);
         left.append(&mut eliminated);
         Ok(left)
@@ -155,16 +179,24 @@ impl<S: Search> Tuning<'_, S> {
             near: setting.answer.expected_rate(),
             ..*self.effort
         };
+        let asked = [(&setting.scenario, self.objective)];
+        let mut folders = open_folders(self.search, &asked, &effort, self.out)?;
+        let record = SearchRecord {
+            folder: folders
+                .pop()
+                .map(|folder| (folder, ROUND_NAMES[setting.round as usize])),
+            own: None,
+        };
         let question = Question {
             scenario: &setting.scenario,
             objective: self.objective,
             effort: &effort,
-            record: &SearchRecord::default(),
+            record: &record,
             stop: self.stop,
             progress: &|| (),
         };
         let searched = find(self.search, &question)?.into_iter().next();
-        // Without a folder of results, all parts of a search are carried out.
+        // One process carries out all parts of a search.
         let answer = searched
             .and_then(Searched::answer)
             .expect("the answer for one policy");
@@ -177,20 +209,35 @@ impl<S: Search> Tuning<'_, S> {
     }
 }
 
-/// The index of the setting that was named first among those that may be the best. The settings are sorted.
-fn first_of_equals<A: Finding>(settings: &[TriedSetting<A>], tolerance: f64) -> usize {
+/// The index of the best setting. The settings are sorted, the highest score first. Of those that may be the best, one
+/// without a caveat is preferred. Of these, the first that was named is taken among the highest scores that the searches
+/// can't separate.
+fn choose<A: Finding>(settings: &[TriedSetting<A>], tolerance: f64) -> usize {
     let best = &settings[0].answer;
     let best_score = rank(best).0;
     let within = best_score - tolerance * best_score.abs();
-    let mut first = 0;
-    for (index, setting) in settings.iter().enumerate() {
-        let is_equal = rank(&setting.answer).0 >= within
-            || !is_eliminated(&setting.answer, best, tolerance, false);
-        if is_equal && setting.place < settings[first].place {
-            first = index;
-        }
+    let may_be_best =
+        |answer: &A| rank(answer).0 >= within || !is_eliminated(answer, best, tolerance, false);
+    let mut left: Vec<usize> = (0..settings.len())
+        .filter(|index| may_be_best(&settings[*index].answer))
+        .collect();
+    let is_told_apart = |index: &usize| settings[*index].answer.caveat().is_none();
+    if left.iter().any(is_told_apart) {
+        left.retain(is_told_apart);
     }
-    first
+    let highest = &settings[left[0]].answer;
+    let equals = left
+        .into_iter()
+        .filter(|index| are_equal(&settings[*index].answer, highest));
+    let first = equals.min_by_key(|index| settings[*index].place);
+    first.expect("a setting equals itself")
+}
+
+/// Whether the searches can't separate two answers.
+fn are_equal<A: Finding>(a: &A, b: &A) -> bool {
+    let resolution = a.resolution() + b.resolution();
+    let [(a, second_a), (b, second_b)] = [rank(a), rank(b)];
+    a == b && second_a == second_b || (a - b).abs() <= resolution * b.abs() && resolution > 0.0
 }
 
 #[cfg(test)]
@@ -205,8 +252,49 @@ mod tests {
             rates,
             resolution: 0.001,
             requests: 1,
-            caveat: None,
+            ..Knee::default()
         }
+    }
+
+    fn setting(place: usize, answer: Knee) -> TriedSetting<Knee> {
+        let file = std::path::Path::new("scenarios/quickstart.toml");
+        let registry = crate::core::policy::registry::Registry::standard();
+        TriedSetting {
+            scenario: Scenario::load(file, &[], &registry).unwrap(),
+            place,
+            answer,
+            round: 3,
+        }
+    }
+
+    #[test]
+    fn the_best_setting_is_the_highest_that_is_told_apart() {
+        let limited = |rates: &[f64]| Knee {
+            caveat: Some("limited".into()),
+            ..knee(rates)
+        };
+        let choose = |answers: [Knee; 3]| {
+            let places = [2, 0, 1];
+            let settings = places.into_iter().zip(answers);
+            let settings: Vec<_> = settings.map(|(place, one)| setting(place, one)).collect();
+            choose(&settings, 0.1)
+        };
+        let good = knee(&[542.0, 545.0, 539.0]);
+        let lower = knee(&[537.0, 539.0, 533.0]);
+        let wide = limited(&[503.0, 650.0, 480.0]);
+        assert_eq!(choose([good.clone(), lower.clone(), wide.clone()]), 0);
+        assert_eq!(choose([wide.clone(), good.clone(), lower.clone()]), 1);
+        assert_eq!(
+            choose([wide.clone(), limited(&[500.0, 510.0, 490.0]), lower]),
+            2
+        );
+        let limits = [wide.clone(), limited(&[500.0; 3]), limited(&[490.0; 3])];
+        assert_eq!(choose(limits), 0, "all have a caveat");
+        assert_eq!(
+            choose([good.clone(), good.clone(), good]),
+            1,
+            "the first of equals"
+        );
     }
 
     #[test]

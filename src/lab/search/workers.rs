@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::objective::{Effort, attain};
+use super::objective::{Effort, RequestLimit, attain};
 use super::{Finding, Question, Search};
 use crate::base::error::Result;
 use crate::base::units::{Nanos, Rate};
-use crate::core::summary::attainment::Attainment;
+use crate::core::summary::attainment::{Attainment, GroupAttainment};
 use crate::core::summary::stats::{Interval, interval};
 use crate::lab::run::Run;
 use crate::lab::run::executor::SelectedBackend;
@@ -30,12 +30,29 @@ pub struct WorkerSearch {
 pub struct WorkerCount {
     /// `None` if no number up to the largest meets the objective.
     pub workers: Option<u32>,
-    /// The objective's quantile of the latency with these workers, the highest of all replications.
+    /// The objective's quantile of the latency with these workers, the highest of all replications. With objectives by
+    /// class, that of the class that is nearest to its own.
     pub latency: Option<Nanos>,
+    /// The class that is nearest to its objective, if objectives are those of classes.
+    pub limiting_class: Option<String>,
+    /// What one worker less gives. `None` if one worker is enough, or if nothing meets the objective.
+    pub fewer: Option<FewerWorkers>,
     /// The number of requests of each run.
     pub requests: u32,
     /// Why the answer may be wrong, or why nothing meets the objective.
     pub caveat: Option<String>,
+}
+
+/// The runs with one worker less than needed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FewerWorkers {
+    /// The objective's quantile of the latency, the highest of all replications, as in [`WorkerCount::latency`]. `None`
+    /// if too large a share of the requests was not served.
+    pub latency: Option<Nanos>,
+    /// Whether the queue grows to the end of a run, so that the latency depends on the length of the run.
+    pub is_saturated: bool,
+    /// Why the first replication that misses the objective does.
+    pub miss: String,
 }
 
 impl Finding for WorkerCount {
@@ -63,6 +80,10 @@ impl Finding for WorkerCount {
 
     fn workers(&self) -> Option<u32> {
         self.workers
+    }
+
+    fn limiting_class(&self) -> Option<&str> {
+        self.limiting_class.as_deref()
     }
 
     fn caveat(&self) -> Option<&str> {
@@ -136,12 +157,12 @@ impl PolicySearch<'_> {
         let scenario = self.question.scenario;
         let longest = self.question.effort.longest_run(scenario);
         // An overload of the tolerance has to show before the run ends.
-        let visible = self.question.objective.slo.as_secs_f64() * self.rate.0
-            / self.question.effort.tolerance;
-        let mut requests = self
-            .question
-            .objective
-            .shortest_run(scenario)
+        let Question {
+            objective, effort, ..
+        } = *self.question;
+        let visible = objective.longest_slo().as_secs_f64() * self.rate.0 / effort.tolerance;
+        let mut requests = effort
+            .first_run(scenario, objective)
             .max((visible as u32).min(longest));
         let mut start = self.least_possible(requests)?;
         loop {
@@ -154,10 +175,12 @@ impl PolicySearch<'_> {
             let is_open = undecided > 0 || narrow.is_some();
             if !is_open || requests >= longest {
                 let caveat = self.caveat(&enough, undecided, narrow, visible);
-                let latencies = enough.attained.iter().map(|attained| attained.latency);
+                let (limit, latency) = self.worst(&enough);
                 return Ok(WorkerCount {
                     workers: self.is_met(&enough).then_some(enough.workers),
-                    latency: latencies.max().flatten(),
+                    latency,
+                    limiting_class: limit.class.clone(),
+                    fewer: fewer.and_then(|fewer| self.describe_fewer(&fewer)),
                     requests: enough.requests,
                     caveat,
                 });
@@ -165,6 +188,33 @@ impl PolicySearch<'_> {
             start = enough.workers.saturating_sub(1).max(1);
             requests = requests.saturating_mul(GROWTH).min(longest);
         }
+    }
+
+    /// What one worker less than enough gives.
+    fn describe_fewer(&self, fewer: &Trial) -> Option<FewerWorkers> {
+        let objective = self.question.objective;
+        let mut attained = fewer.attained.iter();
+        let missing = attained.find(|attained| !objective.is_met(attained))?;
+        let mut attained = fewer.attained.iter();
+        Some(FewerWorkers {
+            latency: self.worst(fewer).1,
+            is_saturated: attained.any(|attained| attained.saturated == Some(true)),
+            miss: objective.miss(missing, count_workers(fewer.workers)).reason,
+        })
+    }
+
+    /// The limit that a replication is nearest to, and the time there; `None` if too large a share of the requests was
+    /// not served.
+    fn worst<'t>(&'t self, trial: &'t Trial) -> (&'t RequestLimit, Option<Nanos>) {
+        let objective = self.question.objective;
+        let part = |(limit, group): &(&RequestLimit, &GroupAttainment)| match group.latency {
+            Some(latency) => latency.as_secs_f64() / limit.slo.as_secs_f64(),
+            None => f64::INFINITY,
+        };
+        let tightest = trial.attained.iter().map(|one| objective.tightest(one));
+        let worst = tightest.max_by(|a, b| part(a).total_cmp(&part(b)));
+        let (limit, group) = worst.expect("there is a replication");
+        (limit, group.latency)
     }
 
     /// Why the answer may be wrong, or why nothing meets the objective. `undecided` is the number of replications in
@@ -181,8 +231,7 @@ impl PolicySearch<'_> {
         let requests = trial.requests;
         let mut attained = trial.attained.iter();
         if let Some(miss) = attained.find(|attained| !objective.is_met(attained)) {
-            let workers = format_args!("{} workers", trial.workers);
-            return Some(objective.describe_miss(miss, workers));
+            return Some(objective.miss(miss, count_workers(trial.workers)).reason);
         }
         if undecided > 0 {
             let fewer = trial.workers - 1;
@@ -220,7 +269,7 @@ impl PolicySearch<'_> {
     }
 
     /// The trial with the smallest number from `start` that meets the objective, or else with the largest number; and
-    /// the trial with one worker less, if it was made.
+    /// the trial with one worker less. There is none if one worker is enough, or if no number meets the objective.
     fn smallest(&self, start: u32, requests: u32) -> Result<(Trial, Option<Trial>)> {
         let mut trial = self.run(start.min(self.most), requests)?;
         let mut failing: Option<Trial> = None;
@@ -241,6 +290,14 @@ impl PolicySearch<'_> {
                 trial = middle;
             } else {
                 *below = middle;
+            }
+        }
+        while failing.is_none() && trial.workers > 1 {
+            let fewer = self.run(trial.workers - 1, requests)?;
+            if self.is_met(&fewer) {
+                trial = fewer;
+            } else {
+                failing = Some(fewer);
             }
         }
         Ok((trial, failing))
@@ -274,18 +331,21 @@ impl PolicySearch<'_> {
     /// The interval of the latency, if the objective lies in it: further replications may miss the objective. It is
     /// twice as wide as that of 95 %, because a search decides several times and latencies under bursts are skewed.
     fn narrow_interval(&self, trial: &Trial) -> Option<Interval> {
-        let latencies: Option<Vec<f64>> = trial
-            .attained
-            .iter()
-            .map(|attained| attained.latency.map(Nanos::as_millis_f64))
-            .collect();
-        let Interval { mean, half_width } = interval(&latencies?)?;
-        let wide = Interval {
-            mean,
-            half_width: 2.0 * half_width,
-        };
-        wide.contains(self.question.objective.slo.as_millis_f64())
-            .then_some(wide)
+        let limits = &self.question.objective.limits;
+        (0..limits.len()).find_map(|group| {
+            let latencies: Option<Vec<f64>> = trial
+                .attained
+                .iter()
+                .map(|attained| attained.groups[group].latency.map(Nanos::as_millis_f64))
+                .collect();
+            let Interval { mean, half_width } = interval(&latencies?)?;
+            let wide = Interval {
+                mean,
+                half_width: 2.0 * half_width,
+            };
+            wide.contains(limits[group].slo.as_millis_f64())
+                .then_some(wide)
+        })
     }
 
     fn count_met(&self, trial: &Trial) -> usize {
@@ -300,6 +360,11 @@ impl PolicySearch<'_> {
     }
 }
 
+/// A number of workers in words.
+pub fn count_workers(workers: u32) -> String {
+    format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,7 +375,7 @@ mod tests {
             workers: Some(3),
             latency: Some(Nanos(5)),
             requests: 100,
-            caveat: None,
+            ..WorkerCount::default()
         };
         let kept = serde_json::to_value(&answer).unwrap();
         assert_eq!(serde_json::from_value::<WorkerCount>(kept).unwrap(), answer);
