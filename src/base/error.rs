@@ -38,9 +38,15 @@ impl Error {
         Error::Failed(message.to_string())
     }
 
-    /// An error that lists several mistakes of the user, one per line.
+    /// An error that lists several mistakes of the user, one per line and each once.
     pub fn all(errors: Vec<Error>) -> Self {
-        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let mut lines: Vec<String> = Vec::new();
+        for error in errors {
+            let line = error.to_string();
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
         Error::Input(lines.join("\n"))
     }
 

@@ -69,11 +69,11 @@ impl Nanos {
             .find(|c: char| c.is_alphabetic() || c == 'µ')
             .unwrap_or(text.len());
         let (number, unit) = text.split_at(split);
-        let scale = match unit {
-            "ns" => 1.0,
-            "us" | "µs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
+        let places = match unit {
+            "ns" => 0,
+            "us" | "µs" => 3,
+            "ms" => 6,
+            "s" => 9,
             "" => {
                 return Err(format!(
                     "\"{text}\" has no unit; write it as 250us, 2ms or 1.5s"
@@ -85,10 +85,9 @@ impl Nanos {
                 ));
             }
         };
-        match number.trim().parse::<f64>() {
-            Ok(value) if value >= 0.0 && value * scale < u64::MAX as f64 => {
-                Ok(Nanos::round(value * scale))
-            }
+        let nanos = scale_decimal(number.trim(), places).map(u64::try_from);
+        match nanos {
+            Some(Ok(nanos)) => Ok(Nanos(nanos)),
             _ => Err(format!(
                 "\"{text}\" is not a time; write it as 250us, 2ms or 1.5s"
             )),
@@ -172,14 +171,59 @@ pub fn nanos_or_time<'de, D: Deserializer<'de>, T: From<Nanos>>(
 impl fmt::Display for Nanos {
     /// Writes the time with the largest unit that keeps the number at 1 or above: `1.25ms`, `40ns`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scale, unit) = match self.0 {
-            0..1_000 => (1.0, "ns"),
-            1_000..1_000_000 => (1e3, "us"),
-            1_000_000..1_000_000_000 => (1e6, "ms"),
-            _ => (1e9, "s"),
+        let (places, unit) = match self.0 {
+            0..1_000 => (0, "ns"),
+            1_000..1_000_000 => (3, "us"),
+            1_000_000..1_000_000_000 => (6, "ms"),
+            _ => (9, "s"),
         };
-        write!(f, "{}{unit}", self.0 as f64 / scale)
+        let scale = 10u64.pow(places);
+        let whole = self.0 / scale;
+        let rest = self.0 % scale;
+        if rest == 0 {
+            return write!(f, "{whole}{unit}");
+        }
+        let digits = format!("{rest:0width$}", width = places as usize);
+        write!(f, "{whole}.{}{unit}", digits.trim_end_matches('0'))
     }
+}
+
+/// A decimal number of 0 or more times 10^`places`, rounded to the nearest whole number, halves up, without the errors
+/// of floating point. Numbers beyond 128 bits become the largest such number; `None` if the text is no such number.
+pub fn scale_decimal(text: &str, places: i32) -> Option<u128> {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let (mantissa, power) = match text.split_once(['e', 'E']) {
+        Some((mantissa, power)) => (mantissa, power.parse::<i32>().ok()?.clamp(-9_999, 9_999)),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = [whole, fraction].concat();
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    // The decimal point stands behind this many digits; leading zeros only lengthen the number.
+    let point = whole.len() as i64 + i64::from(power) + i64::from(places);
+    let zeros = digits.len() - digits.trim_start_matches('0').len();
+    let digits = &digits.as_bytes()[zeros..];
+    let point = point - zeros as i64;
+    if digits.is_empty() || point < 0 {
+        return Some(0);
+    }
+    let mut value: u128 = 0;
+    for place in 0..point {
+        let digit = digits.get(place as usize).map_or(0, |digit| digit - b'0');
+        let Some(next) = value
+            .checked_mul(10)
+            .and_then(|tens| tens.checked_add(digit.into()))
+        else {
+            return Some(u128::MAX);
+        };
+        value = next;
+    }
+    let rounds_up = digits
+        .get(point as usize)
+        .is_some_and(|digit| *digit >= b'5');
+    Some(value.saturating_add(rounds_up.into()))
 }
 
 /// Requests per second.
@@ -267,8 +311,51 @@ mod tests {
         assert_eq!(Nanos::parse("2ms"), Ok(Nanos(2_000_000)));
         assert_eq!(Nanos::parse("1.5 s"), Ok(Nanos(1_500_000_000)));
         assert_eq!(Nanos::parse("250us"), Ok(Nanos(250_000)));
-        for bad in ["2", "2 parsecs", "-1ms", "ms", "1e30s"] {
+        for bad in [
+            "2",
+            "2 parsecs",
+            "-1ms",
+            "ms",
+            "1e30s",
+            "18446744073709551616ns",
+        ] {
             assert!(Nanos::parse(bad).is_err(), "{bad} should be refused");
+        }
+    }
+
+    #[test]
+    fn every_time_reads_back_as_it_was_written() {
+        let powers = (0..64).map(|power| 1u64 << power);
+        let near = powers.flat_map(|power| [power - 1, power, power + 1]);
+        for nanos in near.chain([u64::MAX, 1_000, 1_000_001, 1_787_000_000_000_001_003]) {
+            let text = Nanos(nanos).to_string();
+            assert_eq!(Nanos::parse(&text), Ok(Nanos(nanos)), "{text}");
+        }
+    }
+
+    #[test]
+    fn decimals_are_scaled_exactly() {
+        for (text, places, scaled) in [
+            ("1787000000.000001", 9, 1_787_000_000_000_001_000),
+            ("1787000000.000003", 9, 1_787_000_000_000_003_000),
+            ("1.787e9", 9, 1_787_000_000_000_000_000),
+            ("17870000000000e-4", 9, 1_787_000_000_000_000_000),
+            ("0.0000000005", 9, 1),
+            ("0.00000000049999999999999999", 9, 0),
+            ("1.9999999995", 9, 2_000_000_000),
+            (".5", 3, 500),
+            ("5.", 3, 5_000),
+            ("+007", 0, 7),
+            ("0e9999", 9, 0),
+            ("1e-9999", 9, 0),
+            ("1e9999", 9, u128::MAX),
+        ] {
+            assert_eq!(scale_decimal(text, places), Some(scaled), "{text}");
+        }
+        for bad in [
+            "", ".", "-1", "1,5", "1e", "e5", "1e5.5", "0x1", "nan", "inf", "1 ",
+        ] {
+            assert_eq!(scale_decimal(bad, 9), None, "{bad}");
         }
     }
 

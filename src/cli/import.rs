@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use super::find;
 use super::render::{put, say};
-use crate::base::error::{Context as _, Result};
-use crate::base::shipped;
+use crate::base::error::{Context as _, Error, Result};
+use crate::base::shipped::{self, Shipped};
 use crate::core::policy::closed_batches::Version;
 use crate::lab::import::perf_analyzer::MeasuredTimes;
+use crate::lab::import::stages::StagedNetwork;
 use crate::lab::import::triton;
 
-/// Make policies and cost tables from files of other serving tools
+/// Make policies, cost tables and networks in stages from measurements and files of other serving tools
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -44,6 +46,28 @@ enum ImportCommand {
         #[arg(long, default_value = "net", value_name = "NAME")]
         cell: String,
     },
+    /// A network in stages, and its cost table, from the times of whole batches, for dvabatch and lazy
+    ///
+    /// Writes NAME.csv, a network for the model dnn:NAME.csv, and NAME-costs.csv. The times of the stages add up to
+    /// those of the table.
+    Stages {
+        /// A cost table cell,batch,ns
+        costs: PathBuf,
+        /// The cell to divide
+        #[arg(long, default_value = "net", value_name = "NAME")]
+        cell: String,
+        /// The number of stages, which take the same time
+        #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        stages: u32,
+        /// The relative time of each stage, such as 3,2,1, if they differ
+        #[arg(
+            long,
+            value_name = "SHARE,…",
+            value_delimiter = ',',
+            conflicts_with = "stages"
+        )]
+        shares: Vec<f64>,
+    },
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -66,7 +90,20 @@ impl Release {
 }
 
 pub fn run(args: &Args) -> Result<()> {
+    let out = args.out.as_deref().filter(|path| *path != Path::new("-"));
     let text = match &args.from {
+        ImportCommand::Stages {
+            costs,
+            cell,
+            stages,
+            shares,
+        } => {
+            let shares = match &shares[..] {
+                [] => vec![1.0; *stages as usize],
+                given => given.to_vec(),
+            };
+            return divide(costs, cell, &shares, out);
+        }
         ImportCommand::Triton { config, release } => {
             let imported = triton::policy(&shipped::text(config)?, release.version())
                 .within(config.display())?;
@@ -97,8 +134,29 @@ pub fn run(args: &Args) -> Result<()> {
             table
         }
     };
-    put(
-        args.out.as_deref().filter(|path| *path != Path::new("-")),
-        &text,
-    )
+    put(out, &text)
+}
+
+/// Writes a network in stages and its cost table.
+fn divide(costs: &Path, cell: &str, shares: &[f64], out: Option<&Path>) -> Result<()> {
+    let Some(out) = out else {
+        return Err(Error::input(
+            "--out: missing; the network is written to NAME.csv and its costs to NAME-costs.csv, as with -o NAME",
+        ));
+    };
+    let costs = &find(Shipped::Costs, costs, false)?;
+    let name = costs.display().to_string();
+    let staged = StagedNetwork::divide(&shipped::text(costs)?, &name, cell, shares)?;
+    let out = out.display().to_string();
+    let stem = out.strip_suffix(".csv").unwrap_or(&out);
+    for (file, text) in [
+        (format!("{stem}.csv"), &staged.network),
+        (format!("{stem}-costs.csv"), &staged.costs),
+    ] {
+        put(Some(Path::new(&file)), text)?;
+    }
+    say(format_args!(
+        "wrote {stem}.csv, for model = \"dnn:{stem}.csv\", and {stem}-costs.csv, for device.costs"
+    ));
+    Ok(())
 }

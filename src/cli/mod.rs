@@ -50,7 +50,6 @@ use crate::base::files::folder_name;
 use crate::base::shipped::{self, Shipped};
 use crate::core::policy::registry::Registry;
 use crate::lab::run::executor::Executors;
-use crate::lab::run::notes::describe_falling;
 use crate::lab::scenario::Scenario;
 
 const VERSION: &str = concat!(
@@ -353,11 +352,6 @@ impl Common {
         if !self.quiet {
             say(text);
         }
-    }
-
-    /// Notes that times of a cost table fall.
-    pub fn note_falling(&self, falling: &str) {
-        self.note(describe_falling(falling));
     }
 }
 

@@ -210,8 +210,8 @@ fn run_for_real(
             (costs, Some(Mutex::new(profile)))
         }
     };
-    for falling in CostTable::read(&costs).map_or_else(|_| Vec::new(), |table| table.falling()) {
-        common.note_falling(&falling);
+    for doubt in CostTable::read(&costs).map_or_else(|_| Vec::new(), |table| table.doubts()) {
+        common.note(doubt);
     }
     let mut known = DeviceFiles {
         costs,

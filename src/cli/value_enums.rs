@@ -43,10 +43,15 @@ value_enum!(Version {
 
 value_enum!(ImportFormat {
     Azure = "azure": "Azure LLM inference traces: TIMESTAMP,ContextTokens,GeneratedTokens",
+    AzureLmm = "azure-lmm":
+        "Azure's trace of multimodal models: TIMESTAMP,NumImages,ContextTokens,GeneratedTokens; classes text and images",
     BurstGpt = "burstgpt": "BurstGPT: Timestamp,Model,Request tokens,Response tokens,…",
     Mooncake = "mooncake":
         "Mooncake: {\"timestamp\": …, \"input_length\": …, \"output_length\": …} in each line, the time in milliseconds",
-    Csv = "csv": "Seconds and lengths: `arrival_s,length_in,length_out`, the last optional",
+    Alibaba = "alibaba":
+        "Alibaba's requests to Stable Diffusion: gmt_create,predict_type,num_inference_steps,…; a chain of steps each",
+    Csv = "csv":
+        "Our names: `arrival_s` (or arrival_ms, arrival_us, arrival_ns, or arrival for dates), and `length_in,length_out,class` if there are any",
     Sentences = "sentences":
         "A sentence per line; its length is the number of words between spaces",
     Parents = "parents":
@@ -61,6 +66,7 @@ value_enum!(ImportedShape {
     Tokens = "tokens": "One pass over an input of this many tokens",
     Llm = "llm": "Prompt and output of a language model",
     Tree = "tree": "A tree",
+    Fixed = "fixed": "A request without a length, such as an image",
 });
 
 #[cfg(test)]

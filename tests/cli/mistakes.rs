@@ -31,7 +31,7 @@ fn of_the_scenario() {
         (
             "\"lengths.csv\"",
             "\"europarl\"",
-            "dataset: no such file: europarl, nor built in; a dataset is a file, constant:SIZE,",
+            "dataset: no such file: europarl, nor built in; a dataset is a file, constant:SIZE (constant:fixed for requests without",
         ),
         (
             "\"B\"",
@@ -426,7 +426,7 @@ fn a_clock_that_ends_is_told() {
     );
     desk.write("costs.csv", "cell,batch,ns\nlstm,1,18446744073709551615\n");
     no_summary(
-        "\"A\" at 100 is not done when the clock ends, after 18446744073.709553s; are the costs in costs.csv in",
+        "\"A\" at 100 is not done when the clock ends, after 18446744073.709551615s; are the costs in costs.csv in",
         &["--threads", "1"],
     );
 }

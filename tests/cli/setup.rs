@@ -282,6 +282,66 @@ fn a_cost_table_that_falls_gets_a_note() {
 }
 
 #[test]
+fn a_cost_table_in_milliseconds_gets_a_note() {
+    let desk = Desk::new();
+    desk.write("costs.csv", "cell,batch,ns\nlstm,1,2\nlstm,4,6\n");
+    let ran = desk.run(&["sim", "t.toml", "--out", "out"]).ok();
+    let note = "costs.csv: a batch of 4 of lstm takes 6ns, and nothing takes longer: are these milliseconds?";
+    assert!(ran.stderr.contains(note), "{}", ran.stderr);
+}
+
+#[test]
+fn a_mistake_in_a_cost_table_is_said_first_and_once() {
+    let desk = Desk::new();
+    let staged = desk
+        .read("t.toml")
+        .replace("kind = \"cellular\"", "kind = \"symphony\"")
+        .replace(
+            "kind = \"padded\"",
+            "kind = \"dvabatch\"\nwindow = \"first-stage\"",
+        );
+    desk.write("t.toml", staged);
+    for (table, message) in [
+        (
+            "cell,batch,ns\nlstm,1,2.05\n",
+            "costs.csv:2: ns: \"2.05\" is not a whole number of nanoseconds, 0 or more; 2.05 ms are 2050000",
+        ),
+        (
+            "cell,batch,ns\nlstm,1,-5\n",
+            "costs.csv:2: ns: \"-5\" is not",
+        ),
+        (
+            "cell,batch,ns\nlstm,0,5\n",
+            "costs.csv:2: batch: \"0\" is not",
+        ),
+        (
+            "cell,batch,ns\nlstm,1,5\nlstm,1,6\n",
+            "costs.csv:3: a second row",
+        ),
+        (
+            "cell,batch,ns\ngru,1,5\n",
+            "costs.csv: no rows for the cell \"lstm\"",
+        ),
+        (
+            "cell;batch;ns\nlstm;1;5\n",
+            "costs.csv:1: the columns are separated by semicolons",
+        ),
+        ("cell,batch\nlstm,1\n", "costs.csv:1: no column \"ns\""),
+        ("cell,batch,ns\n", "costs.csv: no rows; a cost table"),
+        ("", "costs.csv:1: no column \"cell\""),
+    ] {
+        desk.write("costs.csv", table);
+        let ran = desk.sim(&[]);
+        ran.failed(2, message);
+        assert!(
+            ran.stderr
+                .starts_with(&format!("batchlab: t.toml: {message}")),
+            "{ran:?}"
+        );
+    }
+}
+
+#[test]
 fn options_and_policies_that_do_not_fit_say_so() {
     let desk = Desk::new();
     desk.sim(&[]).ok();

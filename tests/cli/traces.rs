@@ -178,6 +178,222 @@ fn public_formats_become_traces() {
     );
 }
 
+/// The example of docs/OWN.md: an image model measured end to end, and a trace with a time and a class.
+#[test]
+fn a_model_and_a_trace_of_ones_own_become_a_study() {
+    let desk = Desk::new();
+    desk.write(
+        "resnet50.csv",
+        "cell,batch,ns\nresnet50,1,2050000\nresnet50,8,6200000\nresnet50,32,20100000\n",
+    );
+    let mut log = String::from("started,customer\n");
+    for request in 0..2000 {
+        let seconds = 1_787_000_000.0 + f64::from(request * 17 % 2000) / 400.0;
+        let customer = ["shop", "archive"][usize::from(request % 5 == 0)];
+        log += &format!("{seconds:.3},{customer}\n");
+    }
+    desk.write("log.csv", log);
+    let ran = desk
+        .run(&[
+            "trace",
+            "import",
+            "log.csv",
+            "--map",
+            "started=arrival_s",
+            "--map",
+            "customer=class",
+            "-o",
+            "trace.csv",
+        ])
+        .ok();
+    assert!(ran.stderr.contains("have been sorted"), "{}", ran.stderr);
+    assert!(
+        desk.read("trace.csv")
+            .starts_with("id,arrival_ns,shape,class\n0,0,fixed,archive\n1,3000000,fixed,")
+    );
+    let scenario = "name = \"own\"\nworkload = { model = \"dnn:resnet50\", trace = \"trace.csv\" }\n\
+                    device.costs = \"resnet50.csv\"\n\
+                    class = [{ name = \"shop\", slo = \"50ms\" }, { name = \"archive\", slo = \"1s\" }]\n\
+                    policy = [{ kind = \"padded\", max_batch = 32 }, { kind = \"triton\", max_batch = 32 }]\n";
+    desk.write("own.toml", scenario);
+    desk.run(&["sim", "own.toml", "--out", "out"]).ok();
+    let classes = desk.column("out/own/classes.csv", "class");
+    assert_eq!(classes, ["shop", "archive", "shop", "archive"]);
+
+    // From end-to-end times to stages.
+    let divided = desk.run(&[
+        "import",
+        "stages",
+        "resnet50.csv",
+        "--cell",
+        "resnet50",
+        "--shares",
+        "2,1,1",
+        "-o",
+        "staged",
+    ]);
+    assert!(divided.ok().stderr.contains("wrote staged.csv"));
+    assert!(
+        desk.read("staged-costs.csv")
+            .contains("stage1,8,3100000\nstage2,8,1550000\n")
+    );
+    let staged = [
+        "--set",
+        "workload.model=dnn:staged.csv",
+        "--set",
+        "device.costs=staged-costs.csv",
+    ];
+    let dvabatch = [
+        "--set",
+        "policy.triton={kind=\"dvabatch\", stages=\"operators\"}",
+    ];
+    desk.run(&[&["sim", "own.toml", "--out", "out"][..], &staged, &dvabatch].concat())
+        .ok();
+    let undivided = desk.run(&[&["sim", "own.toml", "--out", "out"][..], &dvabatch].concat());
+    undivided.failed(2, "batchlab import stages COSTS.csv --cell resnet50");
+    desk.run(&["import", "stages", "resnet50.csv", "--cell", "resnet50"])
+        .failed(2, "--out: missing");
+    // Without a trace, requests without lengths are drawn from constant:fixed.
+    let drawn = scenario.replace(
+        "trace = \"trace.csv\"",
+        "dataset = \"images.csv\", requests = 100",
+    ) + "arrivals = { process = \"poisson\", rates = [100] }\n";
+    desk.write("drawn.toml", &drawn);
+    desk.run(&["sim", "drawn.toml", "--out", "out"]).failed(
+        2,
+        "constant:SIZE (constant:fixed for requests without lengths)",
+    );
+    desk.write("drawn.toml", drawn.replace("images.csv", "constant:fixed"));
+    desk.run(&["sim", "drawn.toml", "--out", "out"]).ok();
+}
+
+#[test]
+fn what_is_odd_about_a_trace_is_said() {
+    let desk = Desk::new();
+    desk.write("coarse.csv", "arrival_s,class\n5,a\n5,b\n5,c\n6,a\n6,b\n");
+    let ran = desk
+        .run(&["trace", "import", "coarse.csv", "-o", "a.csv"])
+        .ok();
+    let note = "all stamps are multiples of 1s, and 100 % of the requests share theirs";
+    assert!(ran.stderr.contains(note), "{}", ran.stderr);
+    assert!(
+        desk.run(&["trace", "info", "a.csv"])
+            .ok()
+            .stdout
+            .contains(note)
+    );
+    let spread = desk
+        .run(&[
+            "trace",
+            "import",
+            "coarse.csv",
+            "--spread",
+            "1s",
+            "--seed",
+            "3",
+        ])
+        .ok();
+    assert!(!spread.stderr.contains("stamps"), "{}", spread.stderr);
+    let converted = desk
+        .run(&["trace", "convert", "a.csv", "--spread", "1s", "--seed", "3"])
+        .ok();
+    assert_eq!(spread.stdout, converted.stdout);
+    assert_ne!(spread.stdout, desk.read("a.csv"));
+    desk.run(&["trace", "convert", "a.csv", "--spread", "3s"])
+        .failed(
+            2,
+            "a.csv: --spread: request 3 arrives 1s after the first, which is not a multiple of 3s",
+        );
+
+    let mut drift = String::from("id,arrival_ns,shape\n");
+    for id in 0u64..1000 {
+        drift += &format!(
+            "{id},{},fixed\n",
+            if id < 500 { id } else { 500 + 3 * (id - 500) }
+        );
+    }
+    desk.write("drift.csv", drift);
+    let info = desk.run(&["trace", "info", "drift.csv"]).ok().stdout;
+    assert!(
+        info.contains("the load is not stationary") && info.contains("requests/s"),
+        "{info}"
+    );
+    let json = desk
+        .run(&["trace", "info", "drift.csv", "--format", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&json["stationary"], json["parts"].as_array().unwrap().len()),
+        (&false.into(), 10)
+    );
+    let info = desk.run(&["trace", "info", "europarl-en-1k"]).ok().stdout;
+    assert!(!info.contains("note"), "{info}");
+
+    desk.write("penn.mrg", "( (S (NP (-NONE- *-1)) (VP (VB go))) )\n");
+    let ran = desk
+        .run(&[
+            "trace",
+            "import",
+            "penn.mrg",
+            "--format",
+            "treebank",
+            "--process",
+            "offline",
+        ])
+        .ok();
+    assert!(
+        ran.stderr.contains("left out 1 leaves -NONE-"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(ran.stdout, "id,arrival_ns,shape\n0,0,tree:2 3 0\n");
+    desk.write("bad.parents", "3 3 0\n1 2\n0\n");
+    desk.run(&["trace", "import", "bad.parents", "--format", "parents", "--process", "offline"])
+        .failed(2, "bad.parents: line 2: no node has parent 0, so the parents form a cycle; a tree has one root; to leave this tree out, delete the line");
+
+    desk.write(
+        "quoted.csv",
+        "\"id\",\"arrival_ns\",\"shape\"\n\"0\",\"5\",\"chain:3\"\n",
+    );
+    assert!(
+        desk.run(&["trace", "info", "quoted.csv"])
+            .ok()
+            .stdout
+            .contains("1 chain")
+    );
+    for (text, message) in [
+        (
+            "when,what\n1,2\n",
+            "csv has arrival_s (or arrival_ms, arrival_us, arrival_ns, or arrival for dates)",
+        ),
+        (
+            "time;class\n1;a\n",
+            "x.csv: line 1: the columns are separated by semicolons",
+        ),
+        (
+            "id,arrival_ns,shape\n0,0,fixed\n",
+            "x.csv: line 1: is a trace already",
+        ),
+        (
+            "arrival_s\n1787000000123\n",
+            "x.csv: line 2: arrival_s: 1787000000123 is too large for seconds; milliseconds?",
+        ),
+    ] {
+        desk.write("x.csv", text);
+        desk.run(&["trace", "import", "x.csv"]).failed(2, message);
+    }
+    desk.write(
+        "x.csv",
+        "arrival_s\n1787000000.000001\n1787000000.000002\n1787000000.000003\n",
+    );
+    assert!(
+        desk.run(&["trace", "import", "x.csv"])
+            .ok()
+            .stdout
+            .ends_with("1,1000,fixed\n2,2000,fixed\n")
+    );
+}
+
 #[test]
 fn json_lines_and_gzip_are_read_and_classes_are_kept() {
     use std::io::Write as _;
@@ -267,7 +483,7 @@ fn mistakes_are_named() {
         ),
         (
             &["trace", "import", "costs.csv"],
-            "costs.csv: line 1: not the header of azure, burstgpt",
+            "costs.csv: line 1: \"cell,batch,ns\" is no header that is known: azure-lmm has",
         ),
         (
             &[gen_, &["--rate", "0"]].concat(),

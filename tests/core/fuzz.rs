@@ -24,7 +24,7 @@ use batchlab::validate::recording::Recording;
 use batchlab::validate::results::Results;
 use batchlab::workload::dnn::Dnn;
 use batchlab::workload::graph_model::GraphModel;
-use batchlab::workload::import::{ImportFormat, read_text};
+use batchlab::workload::import::{ImportFormat, ImportOptions, read_text};
 use batchlab::workload::model::Model;
 use batchlab::workload::random::{self, RandomSequence};
 use batchlab::workload::trace::Trace;
@@ -184,10 +184,13 @@ fn scenarios() {
 fn traces_and_imports() {
     let corpus = corpus(&["traces"], "");
     fuzz("trace", &corpus, |bytes| drop(Trace::read_from(bytes)));
+    let options = ImportOptions::default();
     for format in [
         ImportFormat::Azure,
+        ImportFormat::AzureLmm,
         ImportFormat::BurstGpt,
         ImportFormat::Mooncake,
+        ImportFormat::Alibaba,
         ImportFormat::Csv,
         ImportFormat::Sentences,
         ImportFormat::Parents,
@@ -195,7 +198,7 @@ fn traces_and_imports() {
         ImportFormat::Conllu,
     ] {
         fuzz("import", &corpus, |bytes| {
-            drop(read_text(bytes).and_then(|text| format.read(&text, None)))
+            drop(read_text(bytes).and_then(|text| format.read(&text, &options)))
         });
     }
 }

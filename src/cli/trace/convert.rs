@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{OutputArgs, open};
+use super::{OutputArgs, open, unit};
 use crate::base::error::{Context, Error, Result};
-use crate::base::units::Rate;
+use crate::base::units::{Nanos, Rate};
+use crate::cli::seed;
 use crate::core::workload::arrivals::check_rate;
 use crate::core::workload::dataset::cut_length;
+use crate::core::workload::random;
 use crate::core::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
@@ -29,6 +31,12 @@ pub struct Args {
     /// Drop longer requests (seq2seq: by the longer side; trees: by the leaves)
     #[arg(long, value_name = "LENGTH")]
     max_length: Option<u32>,
+    /// Move each request later by a random time below this unit of the stamps, such as 1s, before all else
+    #[arg(long, value_name = "UNIT", value_parser = unit)]
+    spread: Option<Nanos>,
+    /// Seed of --spread
+    #[arg(long, default_value_t = 1, value_parser = seed)]
+    seed: u64,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -47,6 +55,15 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn convert(trace: &Trace, args: &Args) -> Result<Trace> {
+    let spread;
+    let trace = match args.spread {
+        None => trace,
+        Some(unit) => {
+            let mut sequence = random::sequence(args.seed, 0, "spread");
+            spread = trace.spread(unit, &mut sequence).within("--spread")?;
+            &spread
+        }
+    };
     let longest = args.max_length.unwrap_or(u32::MAX);
     let most = args.take.unwrap_or(usize::MAX);
     let kept: Vec<usize> = (0..trace.len())

@@ -1,23 +1,35 @@
-//! `batchlab trace import`: public formats.
+//! `batchlab trace import`: public formats, and traces of the user.
 
 use std::path::PathBuf;
 
-use super::{ArrivalArgs, OutputArgs, open};
-use crate::base::error::{Context, Error, Result};
+use super::{ArrivalArgs, OutputArgs, open, unit};
+use crate::base::error::{Context, Error, Result, refuse_if};
+use crate::base::units::Nanos;
 use crate::cli::render::say;
-use crate::core::workload::import::{ImportFormat, ImportedShape, read_text};
+use crate::core::workload::describe::describe_coarse;
+use crate::core::workload::import::{
+    ColumnMap, ImportFormat, ImportOptions, ImportedRequests, ImportedShape, read_text,
+};
 use crate::core::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The file, which may be compressed with gzip; `-` for standard input
     file: PathBuf,
-    /// The file's format [default: azure, burstgpt, mooncake or csv, by the first line]
+    /// The file's format [default: the one with times whose columns the first line has]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<ImportFormat>,
-    /// Shape of the requests [default: seq2seq for two lengths, chain for one, tree for a parse tree]
+    /// Shape of the requests [default: seq2seq for two lengths, chain for one, fixed for none, tree for a parse tree]
     #[arg(long = "as", value_enum, value_name = "KIND")]
     kind: Option<ImportedShape>,
+    /// Read a column of the file as one of ours (repeatable): arrival_s, arrival_ms, arrival_us, arrival_ns, arrival (a
+    /// date and a time), length_in, length_out, class or images
+    #[arg(long = "map", value_name = "YOURS=OURS")]
+    map: Vec<String>,
+    /// Move each request later by a random time below this unit of the stamps, such as 1s, so that requests of one stamp
+    /// do not arrive at once
+    #[arg(long, value_name = "UNIT", value_parser = unit)]
+    spread: Option<Nanos>,
     #[command(flatten)]
     arrivals: ArrivalArgs,
     #[command(flatten)]
@@ -29,24 +41,65 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let process = draws_arrivals
         .then(|| args.arrivals.process())
         .transpose()?;
-    if process.is_none() && args.arrivals.rate.is_some() {
-        return Err(Error::input(
+    refuse_if(process.is_none() && args.arrivals.rate.is_some(), || {
+        Error::input(
             "the format has arrival times of its own; rescale them with trace convert --rate",
-        ));
-    }
+        )
+    })?;
+    let options = ImportOptions {
+        shape: args.kind,
+        columns: ColumnMap::parse(&args.map)
+            .map_err(Error::Input)
+            .within("--map")?,
+    };
+    refuse_if(draws_arrivals && !options.columns.is_empty(), || {
+        Error::input("--map: the format has no columns; leave it out")
+    })?;
+    refuse_if(draws_arrivals && args.spread.is_some(), || {
+        Error::input("--spread: the format has no stamps; leave it out")
+    })?;
     let (input, name) = open(&args.file)?;
     let text = read_text(input).within(&name)?;
     let format = args.format.map_or_else(
-        || ImportFormat::from_header(text.lines().next().unwrap_or("")),
+        || ImportFormat::from_header(text.lines().next().unwrap_or(""), &options.columns),
         Ok,
     );
     let imported = format
-        .and_then(|format| format.read(&text, args.kind))
+        .and_then(|format| format.read(&text, &options))
         .within(&name)?;
-    if imported.skipped > 0 {
+    print_notes(&imported, &name);
+    let arrivals = match process {
+        Some(process) => args.arrivals.times(process, imported.shapes.len())?,
+        None => imported
+            .arrivals
+            .expect("a format with times gives arrivals"),
+    };
+    let mut trace = Trace {
+        arrivals,
+        shapes: imported.shapes,
+        classes: imported.classes,
+    };
+    if let Some(unit) = args.spread {
+        let mut sequence = args.arrivals.random_sequence("spread");
+        trace = trace.spread(unit, &mut sequence).within("--spread")?;
+    } else if !draws_arrivals && let Some(coarse) = describe_coarse(&trace.arrivals) {
+        say(format_args!("{name}: {coarse}"));
+    }
+    args.output.write(&trace)
+}
+
+/// Prints what was left out or changed.
+fn print_notes(imported: &ImportedRequests, name: &str) {
+    let skipped = imported.skipped;
+    if skipped > 0 {
         say(format_args!(
-            "{name}: skipped {} rows of length 0",
-            imported.skipped
+            "{name}: skipped {skipped} rows of length 0 or without one"
+        ));
+    }
+    let empty = imported.empty_leaves;
+    if empty > 0 {
+        say(format_args!(
+            "{name}: left out {empty} leaves -NONE-, which are no words, and the nodes that had no other leaves"
         ));
     }
     if imported.sorted {
@@ -54,17 +107,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
             "{name}: the rows were not in the order of their times and have been sorted"
         ));
     }
-    let arrivals = match process {
-        Some(process) => args.arrivals.times(process, imported.shapes.len())?,
-        None => imported
-            .arrivals
-            .expect("a format with times gives arrivals"),
-    };
-    args.output.write(&Trace {
-        arrivals,
-        shapes: imported.shapes,
-        classes: imported.classes,
-    })
 }
 
 #[cfg(test)]
@@ -130,9 +172,9 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         assert!(
-            import("some words\n", &[])
-                .unwrap_err()
-                .contains("in.txt: line 1: not the header of azure, burstgpt")
+            import("some words\n", &[]).unwrap_err().contains(
+                "in.txt: line 1: \"some words\" is no header that is known: azure-lmm has"
+            )
         );
         assert_eq!(
             import("some words\n", &["--format", "sentences"]).unwrap_err(),

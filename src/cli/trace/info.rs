@@ -6,7 +6,7 @@ use super::open;
 use crate::base::error::{Context, Error, Result};
 use crate::base::units::Nanos;
 use crate::cli::render::Shown;
-use crate::core::workload::describe::{Bin, Description, Peak};
+use crate::core::workload::describe::{Bin, Description, Peak, SpanPart};
 use crate::core::workload::trace::Trace;
 use crate::lab::results::table::tabulate;
 
@@ -62,6 +62,13 @@ fn text(about: &Description) -> String {
             "peak        {rate_rps:.3} requests/s, {over_mean:.2} x mean (busiest {window})\n"
         );
     }
+    for note in notes(about) {
+        text += &format!("note        {note}\n");
+    }
+    if about.stationary.is_some() {
+        text += "\n";
+        text += &rate_over_time(&about.parts);
+    }
     if about.lengths.is_empty() {
         return text;
     }
@@ -81,15 +88,66 @@ fn text(about: &Description) -> String {
     text + "\n" + &lengths + "\n" + &histogram(&about.histogram, about.requests)
 }
 
-/// The bars of a histogram, drawn in eighths of a character.
-fn histogram(bins: &[Bin], requests: usize) -> String {
+/// What a reader should know before the trace is used.
+fn notes(about: &Description) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(coarse) = about.coarse_stamps {
+        notes.push(coarse.to_string());
+    }
+    if about.stationary == Some(false) {
+        let rates = || about.parts.iter().map(|part| part.rate_rps);
+        notes.push(format!(
+            "the load is not stationary: {} to {} requests/s in the tenths of the span, so a mean over the whole trace \
+             describes no part of it; trace convert --skip N --take N cuts a part out",
+            rate_text(rates().fold(f64::INFINITY, f64::min)),
+            rate_text(rates().fold(0.0, f64::max))
+        ));
+    }
+    notes
+}
+
+/// A rate with three significant digits or more.
+fn rate_text(rate: f64) -> String {
+    if rate == 0.0 {
+        return "0".into();
+    }
+    let decimals = (2 - rate.max(1e-9).log10().floor() as i32).clamp(0, 12);
+    format!("{rate:.places$}", places = decimals as usize)
+}
+
+/// The rate of each part of the span, with a bar.
+fn rate_over_time(parts: &[SpanPart]) -> String {
+    let most = parts.iter().map(|part| part.requests).max().unwrap_or(0);
+    let mut text = format!(
+        "{:>10}  {:>9}  {:>10}\n",
+        "from s", "requests", "requests/s"
+    );
+    for part in parts {
+        text += &format!(
+            "{:>10}  {:>9}  {:>10}  {}\n",
+            rate_text(part.from_s),
+            part.requests,
+            rate_text(part.rate_rps),
+            bar(part.requests, most)
+        );
+    }
+    text
+}
+
+/// A bar, drawn in eighths of a character.
+fn bar(count: usize, most: usize) -> String {
     const WIDTH: usize = 40;
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (count * WIDTH * 8).div_ceil(most.max(1));
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+/// The bars of a histogram.
+fn histogram(bins: &[Bin], requests: usize) -> String {
     let most = bins.iter().map(|bin| bin.count).max().unwrap_or(0).max(1);
     let digits = bins.last().map_or(1, |bin| bin.to.to_string().len());
     let line = |bin: &Bin| {
-        let eighths = (bin.count * WIDTH * 8).div_ceil(most);
-        let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+        let bar = bar(bin.count, most);
         let share = 100.0 * bin.count as f64 / requests as f64;
         let range = if bin.from == bin.to {
             format!("{:>width$}", bin.to, width = 2 * digits + 1)

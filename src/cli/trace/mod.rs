@@ -29,8 +29,9 @@ pub enum TraceCommand {
     Gen(generate::Args),
     /// Describe a trace: rate, burstiness, lengths
     Info(info::Args),
-    /// Convert a public trace, sentences or trees into a trace
+    /// Convert a trace of yours or a public one, sentences or trees into a trace
     ///
+    /// A file of yours needs a column of times: arrival_s,class, or --map started=arrival_ms --map customer=class.
     /// Formats with times keep the gaps between requests, and the first request arrives at 0. Sentences and trees have
     /// no times: they arrive in the file's order, by --process and --rate.
     Import(import::Args),
@@ -92,6 +93,14 @@ struct ArrivalArgs {
     #[serde(skip)]
     #[arg(long, default_value_t = 1, value_parser = seed)]
     seed: u64,
+}
+
+/// Parses a unit of stamps.
+fn unit(text: &str) -> Result<Nanos, String> {
+    match Nanos::parse(text)? {
+        Nanos::ZERO => Err("a unit is above 0".into()),
+        unit => Ok(unit),
+    }
 }
 
 /// Checks a time and returns its text, which the scenario's arrivals read again.

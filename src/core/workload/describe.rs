@@ -1,5 +1,8 @@
 //! The statistics of a trace's arrivals and lengths.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use serde::Serialize;
 
 use super::shape::{Shape, Tree};
@@ -15,6 +18,11 @@ pub struct Description {
     /// The standard deviation of the gaps over their mean; `None` if all requests arrive at once.
     pub gap_cv: Option<f64>,
     pub peak: Option<Peak>,
+    /// Requests of equal parts of the span; empty if all arrive at once.
+    pub parts: Vec<SpanPart>,
+    /// Whether the parts differ by no more than chance explains; `None` if there are too few requests to tell.
+    pub stationary: Option<bool>,
+    pub coarse_stamps: Option<CoarseStamps>,
     pub kinds: Vec<KindCount>,
     pub lengths: Vec<Lengths>,
     pub histogram: Vec<Bin>,
@@ -31,6 +39,34 @@ pub struct Peak {
     pub window_s: f64,
     pub rate_rps: f64,
     pub over_mean: f64,
+}
+
+/// The requests of a part of the span.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SpanPart {
+    pub from_s: f64,
+    pub requests: usize,
+    pub rate_rps: f64,
+}
+
+/// Stamps that are whole multiples of a unit, so that requests seem to arrive at once that did not.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CoarseStamps {
+    pub unit_ns: Nanos,
+    /// The share of requests that have their stamp in common with another.
+    pub shared: f64,
+}
+
+impl fmt::Display for CoarseStamps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = self.unit_ns;
+        let percent = 100.0 * self.shared;
+        write!(
+            f,
+            "all stamps are multiples of {unit}, and {percent:.0} % of the requests share theirs with another, which makes \
+             batches that never were; --spread {unit} of trace import and trace convert spreads them"
+        )
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -72,17 +108,106 @@ impl Description {
         });
         let mut lengths: Vec<u32> = trace.shapes.iter().map(Shape::length).collect();
         lengths.sort_unstable();
+        let parts = parts(&trace.arrivals);
+        let cv = gap_cv(&trace.arrivals);
         Description {
             requests: trace.len(),
             span_s: span.as_secs_f64(),
             rate_rps: rate,
-            gap_cv: rate.and(gap_cv(&trace.arrivals)),
+            gap_cv: rate.and(cv),
             peak: rate.map(|mean| peak(&trace.arrivals, window, mean)),
+            stationary: cv.and_then(|cv| is_stationary(&parts, cv)),
+            parts,
+            coarse_stamps: describe_coarse(&trace.arrivals),
             kinds: kinds(&trace.shapes),
             lengths: length_statistics(&trace.shapes),
             histogram: histogram(&lengths),
         }
     }
+}
+
+/// The number of equal parts of the span.
+const PARTS: usize = 10;
+/// The mean number of requests of a part from which parts are compared.
+const ENOUGH: f64 = 10.0;
+/// The quantile 99.9 % of chi-square with nine degrees of freedom.
+const CRITICAL: f64 = 27.877;
+/// The ratio of the largest part to the smallest from which a difference matters.
+const MATTERS: f64 = 1.5;
+
+/// Counts the requests of each part of the span. The last request belongs to the last part.
+fn parts(arrivals: &[Nanos]) -> Vec<SpanPart> {
+    let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
+        return Vec::new();
+    };
+    let span = *last - *first;
+    if span == Nanos::ZERO {
+        return Vec::new();
+    }
+    let mut parts = Vec::new();
+    let mut rest = arrivals;
+    for part in 1..=PARTS as u128 {
+        let end = u128::from(span.0) * part / PARTS as u128;
+        let count = match part == PARTS as u128 {
+            true => rest.len(),
+            false => rest.partition_point(|at| u128::from((*at - *first).0) < end),
+        };
+        let seconds = span.as_secs_f64() / PARTS as f64;
+        parts.push(SpanPart {
+            from_s: (part - 1) as f64 * seconds,
+            requests: count,
+            rate_rps: count as f64 / seconds,
+        });
+        rest = &rest[count..];
+    }
+    parts
+}
+
+/// Whether the numbers of requests in the parts differ by no more than chance explains. The index of dispersion is
+/// compared with that of independent gaps of this variation, which is its square (Cox and Lewis, The Statistical
+/// Analysis of Series of Events, 1966, chapter 4).
+fn is_stationary(parts: &[SpanPart], cv: f64) -> Option<bool> {
+    let counts = || parts.iter().map(|part| part.requests as f64);
+    let mean = counts().sum::<f64>() / parts.len() as f64;
+    if parts.is_empty() || mean < ENOUGH {
+        return None;
+    }
+    let dispersion: f64 = counts().map(|count| (count - mean).powi(2) / mean).sum();
+    let least = counts().fold(f64::INFINITY, f64::min);
+    let most = counts().fold(0.0, f64::max);
+    Some(dispersion <= CRITICAL * cv.powi(2).max(1.0) || most < MATTERS * least)
+}
+
+/// The largest share of requests that may have their stamp in common with another before stamps count as coarse.
+const MAX_SHARED: f64 = 0.05;
+
+/// Describes stamps of which all are whole multiples of a millisecond or more, and many are equal; `None` for others.
+pub fn describe_coarse(arrivals: &[Nanos]) -> Option<CoarseStamps> {
+    const UNITS: [u64; 5] = [
+        60_000_000_000,
+        1_000_000_000,
+        100_000_000,
+        10_000_000,
+        1_000_000,
+    ];
+    let first = *arrivals.first()?;
+    let unit = UNITS.into_iter().find(|unit| {
+        let mut gaps = arrivals.iter().map(|at| (*at - first).0);
+        gaps.all(|gap| gap.is_multiple_of(*unit))
+    })?;
+    let mut stamps: BTreeMap<Nanos, usize> = BTreeMap::new();
+    for at in arrivals {
+        *stamps.entry(*at).or_default() += 1;
+    }
+    let shared: usize = stamps.values().filter(|count| **count > 1).sum();
+    let shared = shared as f64 / arrivals.len() as f64;
+    if stamps.len() < 2 || shared < MAX_SHARED {
+        return None;
+    }
+    Some(CoarseStamps {
+        unit_ns: Nanos(unit),
+        shared,
+    })
 }
 
 /// The coefficient of variation of the gaps.
@@ -304,6 +429,46 @@ mod tests {
         let unasked =
             Description::from_trace(&trace(&[0, 1_900, 2_100, 10_000], &["fixed"; 4]), None);
         assert_eq!(unasked.peak.unwrap().window_s, 1e-6);
+    }
+
+    /// A request in the middle of each of these gaps.
+    fn described(gaps: &[u64]) -> Description {
+        let mut now = 0;
+        let mut arrivals = vec![0];
+        for gap in gaps {
+            now += gap;
+            arrivals.push(now);
+        }
+        Description::from_trace(&trace(&arrivals, &vec!["fixed"; arrivals.len()]), None)
+    }
+
+    #[test]
+    fn a_load_that_drifts_is_told_from_one_that_scatters() {
+        // Gaps of 1 and 3 in turn scatter, gaps of 1 and then of 3 drift.
+        let turns: Vec<u64> = (0..1000).map(|i| 1 + 2 * (i % 2)).collect();
+        let drift: Vec<u64> = (0..1000).map(|i| 1 + 2 * (i / 500)).collect();
+        assert_eq!(described(&turns).stationary, Some(true));
+        let about = described(&drift);
+        assert_eq!(about.stationary, Some(false));
+        let counts: Vec<usize> = about.parts.iter().map(|part| part.requests).collect();
+        assert_eq!((counts[0], counts[9]), (200, 67));
+        assert_eq!(counts.iter().sum::<usize>(), 1001);
+        assert_eq!(described(&drift[450..540]).stationary, None);
+    }
+
+    #[test]
+    fn stamps_in_whole_seconds_are_noticed() {
+        let stamps = |seconds: &[u64]| {
+            let at: Vec<Nanos> = seconds.iter().map(|s| Nanos(s * 1_000_000_000)).collect();
+            describe_coarse(&at)
+        };
+        let coarse = stamps(&[5, 5, 5, 6, 6]).unwrap();
+        assert_eq!((coarse.unit_ns, coarse.shared), (Nanos(1_000_000_000), 1.0));
+        // Equal gaps alone, or one instant, are no sign of rounding.
+        assert_eq!(stamps(&[5, 6, 7, 8]), None);
+        assert_eq!(stamps(&[5, 5, 5]), None);
+        let fine = [Nanos(5), Nanos(5), Nanos(1_000_007)];
+        assert_eq!(describe_coarse(&fine), None);
     }
 
     #[test]

@@ -33,6 +33,7 @@ impl<const N: usize> Columns<N> {
         needed: usize,
         format: &str,
     ) -> Result<Columns<N>, String> {
+        refuse_separators(header)?;
         let names = fields(header);
         let places = known.map(|column| names.iter().position(|name| name == column));
         if let Some(missing) = places[..needed].iter().position(Option::is_none) {
@@ -76,8 +77,23 @@ impl<const N: usize> Columns<N> {
     }
 }
 
-/// The fields of a line of a CSV file, without blanks around them.
-fn fields(line: &str) -> StringRecord {
+/// Refuses the header of a table whose columns are not separated by commas, as spreadsheets write it in some languages.
+pub fn refuse_separators(header: &str) -> Result<(), String> {
+    if header.contains(',') {
+        return Ok(());
+    }
+    for (separator, name) in [(';', "semicolons"), ('\t', "tabs")] {
+        if header.contains(separator) {
+            return Err(format!(
+                "the columns are separated by {name}; put commas between them (and points into decimals)"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The fields of a line of a CSV file, without blanks around them and without their quotes.
+pub fn fields(line: &str) -> StringRecord {
     let mut reader = csv::ReaderBuilder::new();
     let reader = reader
         .has_headers(false)

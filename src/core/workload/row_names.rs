@@ -47,3 +47,18 @@ pub const POLICY_ROWS: [&str; 2] = [COPY, EMPTY];
 pub(super) const RESERVED: [&str; 10] = [
     TASK, GATHER, CHANGE, LAUNCH, WHOLE, COPY, TRANSFER, EMPTY, KERNEL, BANDWIDTH,
 ];
+
+/// The suffixes that give rows of a cell a meaning of their own.
+const SUFFIXES: [&str; 5] = [WHOLE, SWITCH, DEMAND, PERSISTENT, LAUNCH];
+
+/// Refuses a name for a cell that has another meaning in cost tables.
+pub fn refuse_reserved(cell: &str) -> Result<(), String> {
+    let suffix = cell.rsplit_once('.').map_or("", |(_, suffix)| suffix);
+    let known = [SHRINK, GROW, HOST, GATHER_LAUNCH, FURTHER_LAUNCH];
+    if RESERVED.contains(&cell) || SUFFIXES.contains(&suffix) || known.contains(&cell) {
+        return Err(format!(
+            "\"{cell}\" has a meaning of its own in cost tables; take another"
+        ));
+    }
+    Ok(())
+}

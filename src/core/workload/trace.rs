@@ -5,11 +5,14 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use rand::RngExt as _;
 use smallvec::SmallVec;
 
 use super::cell_graph::CellGraph;
 use super::class::{Class, Classes};
+use super::input::{self, fields};
 use super::model::{Model, Unfolder};
+use super::random::RandomSequence;
 use super::shape::{MAX_LENGTH, Shape, Tree};
 use crate::base::error::{Context, Error, Result};
 use crate::base::files::{unpack, write_typed};
@@ -26,7 +29,8 @@ pub struct Trace {
     pub classes: Option<Arc<[Arc<str>]>>,
 }
 
-const HEADER: &str = "id,arrival_ns,shape";
+/// The header of a trace without classes.
+pub const NATIVE_HEADER: &str = "id,arrival_ns,shape";
 const WITH_CLASS: &str = "id,arrival_ns,shape,class";
 
 impl Trace {
@@ -51,15 +55,17 @@ impl Trace {
             .map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
         let header = String::from_utf8_lossy(&line);
         let header = header.trim_start_matches('\u{feff}').trim_end();
-        let mut rows = match header {
-            HEADER => TraceRows::default(),
+        let names: Vec<String> = fields(header).iter().map(String::from).collect();
+        let mut rows = match &*names.join(",") {
+            NATIVE_HEADER => TraceRows::default(),
             WITH_CLASS => TraceRows {
                 classes: Some(Vec::new()),
                 ..TraceRows::default()
             },
             _ => {
                 return Err(Error::input(format!(
-                    "line 1: the header is \"{header}\"; that of a trace is {HEADER}"
+                    "line 1: the header is \"{header}\"; that of a trace is {NATIVE_HEADER} or {WITH_CLASS}; trace import reads \
+                     other columns"
                 )));
             }
         };
@@ -118,7 +124,7 @@ impl Trace {
             if self.classes.is_some() {
                 WITH_CLASS
             } else {
-                HEADER
+                NATIVE_HEADER
             }
         )?;
         for (id, (arrival, shape)) in self.arrivals.iter().zip(self.shapes.iter()).enumerate() {
@@ -157,6 +163,37 @@ impl Trace {
             .collect();
         Ok(Trace {
             arrivals,
+            ..self.clone()
+        })
+    }
+
+    /// The trace with each arrival moved later by less than `unit`, at random, so that requests whose stamps are whole
+    /// units do not all arrive at once. Requests of one stamp keep their order, and the first arrives at 0.
+    ///
+    /// # Errors
+    /// The stamps are not whole units.
+    pub fn spread(&self, unit: Nanos, rng: &mut RandomSequence) -> Result<Trace> {
+        let first = self.arrivals.first().copied().unwrap_or_default();
+        let is_whole = |at: &Nanos| unit > Nanos::ZERO && (*at - first).0.is_multiple_of(unit.0);
+        if let Some(id) = self.arrivals.iter().position(|at| !is_whole(at)) {
+            let at = self.arrivals[id];
+            return Err(Error::input(format!(
+                "request {id} arrives {} after the first, which is not a multiple of {unit}; the time is the unit of the \
+                 stamps, and trace info names it",
+                at - first
+            )));
+        }
+        let mut arrivals = Vec::with_capacity(self.len());
+        for stamp in self.arrivals.chunk_by(|one, next| one == next) {
+            let start = arrivals.len();
+            for at in stamp {
+                arrivals.push(at.saturating_add(Nanos(rng.random_range(0..unit.0))));
+            }
+            arrivals[start..].sort_unstable();
+        }
+        let first = arrivals.first().copied().unwrap_or_default();
+        Ok(Trace {
+            arrivals: arrivals.into_iter().map(|at| at - first).collect(),
             ..self.clone()
         })
     }
@@ -265,9 +302,15 @@ impl TraceRows {
         let header = if self.classes.is_some() {
             WITH_CLASS
         } else {
-            HEADER
+            NATIVE_HEADER
         };
-        let fields: SmallVec<[&str; 4]> = row.split(',').collect();
+        let unquoted;
+        let fields: SmallVec<[&str; 4]> = if row.contains('"') {
+            unquoted = input::fields(row);
+            unquoted.iter().collect()
+        } else {
+            row.split(',').collect()
+        };
         let (&[number, time, shape, ref class @ ..], true) =
             (&fields[..], fields.len() == header.split(',').count())
         else {
@@ -417,6 +460,7 @@ impl<'a> Request<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::workload::random;
 
     fn read(rows: &str) -> Result<Trace> {
         Trace::read_from(format!("id,arrival_ns,shape\n{rows}").as_bytes())
@@ -530,7 +574,8 @@ mod tests {
             .to_string();
         assert_eq!(
             error,
-            "line 1: the header is \"id,arrival,shape\"; that of a trace is id,arrival_ns,shape"
+            "line 1: the header is \"id,arrival,shape\"; that of a trace is id,arrival_ns,shape or \
+             id,arrival_ns,shape,class; trace import reads other columns"
         );
         let error = Trace::read(Path::new("no/such.csv")).unwrap_err();
         assert!(
@@ -538,6 +583,52 @@ mod tests {
             "{error}"
         );
         assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn quoted_fields_are_those_without_quotes() {
+        let quoted = "\"id\",\"arrival_ns\",\"shape\",\"class\"\n\"0\",\"5\",\"tree:3 3 0\",\"a\"\n1,7,\"chain:2\",b\n";
+        let plain = "id,arrival_ns,shape,class\n0,5,tree:3 3 0,a\n1,7,chain:2,b\n";
+        assert_eq!(
+            Trace::read_from(quoted.as_bytes()).unwrap(),
+            Trace::read_from(plain.as_bytes()).unwrap()
+        );
+    }
+
+    #[test]
+    fn spread_stamps_keep_their_order_within_their_unit() {
+        let stamps = [5, 5, 5, 6, 6, 9u64];
+        let rows: Vec<String> = (0..)
+            .zip(stamps)
+            .map(|(id, second): (usize, u64)| {
+                format!("{id},{}000000000,chain:{}\n", second, id + 1)
+            })
+            .collect();
+        let trace = read(&rows.concat()).unwrap();
+        let unit = Nanos(1_000_000_000);
+        let spread = trace
+            .spread(unit, &mut random::sequence(7, 0, "spread"))
+            .unwrap();
+        let again = trace
+            .spread(unit, &mut random::sequence(7, 0, "spread"))
+            .unwrap();
+        assert_eq!((&spread.shapes, &spread), (&trace.shapes, &again));
+        assert!(spread.arrivals.is_sorted() && spread.arrivals[0] == Nanos::ZERO);
+        let other = trace
+            .spread(unit, &mut random::sequence(8, 0, "spread"))
+            .unwrap();
+        assert_ne!(spread.arrivals, other.arrivals);
+        // Whatever the first one's delay was, each gap is off by less than a unit.
+        for (at, second) in spread.arrivals.iter().zip(stamps) {
+            assert!(at.0.abs_diff((second - 5) * unit.0) < unit.0);
+        }
+        let error = trace.spread(Nanos(3_000_000_000), &mut random::sequence(7, 0, "spread"));
+        assert!(
+            error
+                .unwrap_err()
+                .to_string()
+                .starts_with("request 3 arrives 1s after the first, which is not a multiple of 3s")
+        );
     }
 
     #[test]

@@ -1,10 +1,19 @@
 //! Reads files of trees, in the notations of published treebanks. Words, labels and relations are ignored.
 
-use super::input::locate;
+use std::fmt::Display;
+
 use super::shape::Tree;
 
 /// A function that reads the trees of a text: [`parents`], [`brackets`] or [`conllu`].
-pub type Notation = fn(&str) -> Result<Vec<TreeAtLine>, String>;
+pub type Notation = fn(&str) -> Result<ParsedTrees, String>;
+
+/// The trees of a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParsedTrees {
+    pub trees: Vec<TreeAtLine>,
+    /// The number of leaves without a word ([`EMPTY`]) that were left out, with the nodes that had no other leaves.
+    pub empty_leaves: usize,
+}
 
 /// A tree and the line at which it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,26 +39,34 @@ pub fn notation(text: &str) -> Notation {
 }
 
 /// Reads the trees of a text, which has at least one.
-pub fn read(notation: Notation, text: &str) -> Result<Vec<TreeAtLine>, String> {
-    let trees = notation(text.trim_start_matches('\u{feff}'))?;
-    if trees.is_empty() {
+pub fn read(notation: Notation, text: &str) -> Result<ParsedTrees, String> {
+    let found = notation(text.trim_start_matches('\u{feff}'))?;
+    if found.trees.is_empty() {
         Err("holds no trees".into())
     } else {
-        Ok(trees)
+        Ok(found)
     }
+}
+
+/// Puts the line before the problem of a tree, and behind it what to delete to leave the tree out.
+pub(super) fn refuse_tree(line: usize, lines: impl Display) -> impl FnOnce(String) -> String {
+    move |problem| format!("line {line}: {problem}; to leave this tree out, delete {lines}")
 }
 
 /// Reads a tree from each line: 1-based parents, 0 for the root (SICK's `.parents`), optionally after the number of
 /// leaves and a tab.
-pub fn parents(text: &str) -> Result<Vec<TreeAtLine>, String> {
-    (1..)
-        .zip(text.lines())
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(number, line)| {
-            let tree = tree_line(line).map_err(locate(format_args!("line {number}")))?;
-            Ok(TreeAtLine { line: number, tree })
-        })
-        .collect()
+pub fn parents(text: &str) -> Result<ParsedTrees, String> {
+    let mut trees = Vec::new();
+    for (line, text) in (1..).zip(text.lines()) {
+        if !text.trim().is_empty() {
+            let tree = tree_line(text).map_err(refuse_tree(line, "the line"))?;
+            trees.push(TreeAtLine { line, tree });
+        }
+    }
+    Ok(ParsedTrees {
+        trees,
+        ..ParsedTrees::default()
+    })
 }
 
 /// The tree of a line `p1 p2 …` or `leaves<TAB>p1 p2 …`.
@@ -68,6 +85,9 @@ fn tree_line(line: &str) -> Result<Tree, String> {
     }
 }
 
+/// The label of leaves that stand for words which are elsewhere or missing. Parsers and their evaluation (evalb) leave
+/// them out.
+const EMPTY: &str = "-NONE-";
 const NODE: &str = "a node is written (LABEL WORD) or (LABEL NODE NODE)";
 
 /// A bracket that has not been closed.
@@ -77,6 +97,8 @@ struct OpenBracket<'t> {
     /// The label, then the word of a leaf.
     words: Vec<&'t str>,
     children: Vec<u32>,
+    /// Whether a child was left out.
+    lacks_child: bool,
 }
 
 /// Reads brackets. A node is numbered when its bracket closes: children before their parent, left before right.
@@ -84,15 +106,17 @@ struct OpenBracket<'t> {
 struct BracketReader<'t> {
     open: Vec<OpenBracket<'t>>,
     parents: Vec<u32>,
-    trees: Vec<TreeAtLine>,
+    found: ParsedTrees,
 }
 
 /// Reads s-expressions (Penn, Stanford), on any number of lines: `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner
-/// node, as in `(3 (2 good) (2 film))`. An unlabelled bracket around a sentence is not part of the tree.
-pub fn brackets(text: &str) -> Result<Vec<TreeAtLine>, String> {
+/// node, as in `(3 (2 good) (2 film))`. An unlabelled bracket around a sentence is not part of the tree. Leaves
+/// `(-NONE- …)` of the Penn treebank are left out, and so are nodes without other leaves.
+pub fn brackets(text: &str) -> Result<ParsedTrees, String> {
     let mut reader = BracketReader::default();
     for (number, line) in (1..).zip(text.lines()) {
         for token in tokens(line) {
+            let begins = reader.open.first().map_or(number, |open| open.line);
             let taken = match token {
                 "(" => {
                     reader.open.push(OpenBracket {
@@ -104,12 +128,14 @@ pub fn brackets(text: &str) -> Result<Vec<TreeAtLine>, String> {
                 ")" => reader.close(),
                 word => reader.word(word),
             };
-            taken.map_err(locate(format_args!("line {number}")))?;
+            taken.map_err(refuse_tree(number, format!("it from line {begins} on")))?;
         }
     }
     match reader.open.first() {
-        Some(open) => Err(format!("line {}: a bracket is never closed", open.line)),
-        None => Ok(reader.trees),
+        Some(open) => Err(refuse_tree(open.line, "it from there on")(
+            "a bracket is never closed".into(),
+        )),
+        None => Ok(reader.found),
     }
 }
 
@@ -128,7 +154,9 @@ impl<'t> BracketReader<'t> {
     fn word(&mut self, word: &'t str) -> Result<(), String> {
         match self.open.last_mut() {
             None => Err(format!("\"{word}\" is outside of all brackets")),
-            Some(open) if open.words.len() == 2 || !open.children.is_empty() => {
+            Some(open)
+                if open.words.len() == 2 || !open.children.is_empty() || open.lacks_child =>
+            {
                 Err(next_to_another(word))
             }
             Some(open) => {
@@ -145,30 +173,38 @@ impl<'t> BracketReader<'t> {
             .ok_or_else(|| "a closing bracket without an opening one".to_string())?;
         let node = match (&closed.words[..], &closed.children[..]) {
             ([_, word], [_, ..]) => return Err(next_to_another(word)),
+            ([_, word], []) if closed.lacks_child => return Err(next_to_another(word)),
+            ([EMPTY, _], []) => {
+                self.found.empty_leaves += 1;
+                None
+            }
+            (_, []) if closed.lacks_child => None,
             ([], []) => return Err(format!("an empty bracket; {NODE}")),
             ([label], []) => {
                 return Err(format!("\"({label})\" is a label without a word; {NODE}"));
             }
-            ([], [sentence]) if self.open.is_empty() => *sentence,
+            ([], [sentence]) if self.open.is_empty() => Some(*sentence),
             (_, children) => {
                 self.parents.push(0);
                 let node = self.parents.len() as u32;
                 children
                     .iter()
                     .for_each(|child| self.parents[*child as usize - 1] = node);
-                node
+                Some(node)
             }
         };
-        match self.open.last_mut() {
-            Some(above) => above.children.push(node),
-            None => {
+        match (self.open.last_mut(), node) {
+            (Some(above), Some(node)) => above.children.push(node),
+            (Some(above), None) => above.lacks_child = true,
+            (None, Some(_)) => {
                 let tree = Tree::from_parents(&self.parents)?;
-                self.trees.push(TreeAtLine {
+                self.found.trees.push(TreeAtLine {
                     line: closed.line,
                     tree,
                 });
                 self.parents.clear();
             }
+            (None, None) => {}
         }
         Ok(())
     }
@@ -185,7 +221,7 @@ const HEAD: usize = 6;
 
 /// Reads CoNLL-U: a line of ten columns for each word, the seventh of which is its head, and so its parent; an empty
 /// line follows each sentence (universaldependencies.org/format.html).
-pub fn conllu(text: &str) -> Result<Vec<TreeAtLine>, String> {
+pub fn conllu(text: &str) -> Result<ParsedTrees, String> {
     let mut trees = Vec::new();
     let mut heads: Vec<u32> = Vec::new();
     let mut first = None;
@@ -193,21 +229,23 @@ pub fn conllu(text: &str) -> Result<Vec<TreeAtLine>, String> {
         if line.trim().is_empty() {
             let line = first.take().unwrap_or(number);
             if !heads.is_empty() {
-                let tree =
-                    Tree::from_parents(&heads).map_err(locate(format_args!("line {line}")))?;
+                let lines = format!("the lines up to {}", number - 1);
+                let tree = Tree::from_parents(&heads).map_err(refuse_tree(line, lines))?;
                 trees.push(TreeAtLine { line, tree });
                 heads.clear();
             }
             continue;
         }
-        first.get_or_insert(number);
+        let begins = *first.get_or_insert(number);
         if !line.starts_with('#') {
-            heads.extend(
-                head(line, heads.len() + 1).map_err(locate(format_args!("line {number}")))?,
-            );
+            let lines = format!("the lines from {begins} to the next empty one");
+            heads.extend(head(line, heads.len() + 1).map_err(refuse_tree(number, lines))?);
         }
     }
-    Ok(trees)
+    Ok(ParsedTrees {
+        trees,
+        ..ParsedTrees::default()
+    })
 }
 
 /// The head of a word; `None` for lines that are not words of the tree: ranges (`1-2`) and nodes of the enhanced graph
@@ -249,8 +287,9 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<(usize, String)>, String> {
-        let trees = super::read(notation(text), text)?;
-        Ok(trees
+        let found = super::read(notation(text), text)?;
+        Ok(found
+            .trees
             .into_iter()
             .map(|found| (found.line, found.tree.to_string()))
             .collect())
@@ -276,6 +315,26 @@ mod tests {
         assert_eq!(
             trees("( (S (NP (PRP it)) (VP (VBZ is))) )\n((X a)(Y b))\n"),
             ["2 5 4 5 0", "3 3 0"]
+        );
+    }
+
+    #[test]
+    fn leaves_without_words_are_left_out_with_what_they_leave_empty() {
+        let text = "( (S (NP (-NONE- *-1)) (VP (VB go) (PP (TO to) (NP (-NONE- *))))) )\n\
+                    ( (S (-NONE- *T*-2)) )\n((X a)(-NONE- 0))\n";
+        let found = super::read(brackets, text).unwrap();
+        let trees: Vec<(usize, String)> = found
+            .trees
+            .iter()
+            .map(|found| (found.line, found.tree.to_string()))
+            .collect();
+        // In the first, the words go and to stay: S (VP VB (PP TO)). The second has no words.
+        assert_eq!(trees, [(1, "4 3 4 5 0".into()), (3, "0".into())]);
+        assert_eq!(found.empty_leaves, 4);
+        let error = super::read(brackets, "(S (-NONE- 0) word)").unwrap_err();
+        assert!(
+            error.starts_with("line 1: \"word\" is next to another child"),
+            "{error}"
         );
     }
 
@@ -308,76 +367,96 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_their_line() {
-        for (text, message) in [
-            ("", "holds no trees"),
-            ("# nothing but a comment\n", "holds no trees"),
+        for (text, message, way_out) in [
+            ("", "holds no trees", ""),
+            ("# nothing but a comment\n", "holds no trees", ""),
             (
                 "3 3 0\n3 x 0\n",
                 "line 2: \"x\" is not a parent: a whole number, 0 for the root",
+                "the line",
             ),
             (
                 "2\t3 3 0\n3\t3 3 0\n",
                 "line 2: says 3 leaves, but 2 nodes have no children",
+                "the line",
             ),
             (
                 "2\t3 3 0\nx\t3 3 0\n",
                 "line 2: \"x\" is not a number of leaves",
+                "the line",
             ),
             (
                 "(2 a)\n(2 (2 b) (2 c)\n(2 d)\n",
                 "line 2: a bracket is never closed",
+                "it from there on",
             ),
             (
                 "(2 a)\n(2 b))\n",
                 "line 2: a closing bracket without an opening one",
+                "it from line 2 on",
             ),
             (
                 "(2 a)\nword (2 b)\n",
                 "line 2: \"word\" is outside of all brackets",
+                "it from line 2 on",
             ),
             (
                 "(2 a)\n(2 (2 b)\n())\n",
                 "line 3: an empty bracket; a node is written (LABEL WORD) or (LABEL NODE NODE)",
+                "it from line 2 on",
             ),
             (
                 "(2)\n",
                 "line 1: \"(2)\" is a label without a word; a node is written (LABEL WORD) or (LABEL NODE NODE)",
+                "it from line 1 on",
             ),
             (
                 "(2 a b)\n",
                 "line 1: \"b\" is next to another child; put it into brackets of its own",
+                "it from line 1 on",
             ),
             (
                 "(2 (2 a) b)\n",
                 "line 1: \"b\" is next to another child; put it into brackets of its own",
+                "it from line 1 on",
             ),
             (
                 "(2 a (2 b))\n",
                 "line 1: \"a\" is next to another child; put it into brackets of its own",
+                "it from line 1 on",
             ),
             (
                 "# a\n1\tx\n",
                 "line 2: has 2 columns; a word of CoNLL-U has 10, with tabs between them",
+                "the lines from 1 to the next empty one",
             ),
             (
                 "1\tx\t_\t_\t_\t_\t_\t_\t_\t_\n",
                 "line 1: HEAD: \"_\" is not a word's number, 0 for the root; \
                  a file without heads has no trees",
+                "the lines from 1 to the next empty one",
             ),
             (
                 "2\tx\t_\t_\t_\t_\t0\t_\t_\t_\n",
                 "line 1: ID: \"2\" should be 1; words are numbered 1, 2, 3 and so on",
+                "the lines from 1 to the next empty one",
             ),
             (
                 "x\tx\t_\t_\t_\t_\t0\t_\t_\t_\n",
                 "line 1: ID: \"x\" should be 1; words are numbered 1, 2, 3 and so on",
+                "the lines from 1 to the next empty one",
             ),
             (
                 "# two\n1\tx\t_\t_\t_\t_\t0\t_\t_\t_\n2\ty\t_\t_\t_\t_\t0\t_\t_\t_\n\n",
                 "line 1: nodes 1 and 2 both have parent 0; a tree has one root",
+                "the lines up to 3",
             ),
         ] {
-            assert_eq!(read(text).unwrap_err(), message, "{text:?}");
+            let expected = match way_out {
+                "" => message.to_string(),
+                lines => format!("{message}; to leave this tree out, delete {lines}"),
+            };
+            assert_eq!(read(text).unwrap_err(), expected, "{text:?}");
         }
     }
 
@@ -419,8 +498,9 @@ mod tests {
             println!("skipped: BATCHLAB_DATA is not set");
             return;
         };
-        let plain = |trees: &[TreeAtLine]| {
-            trees
+        let plain = |found: &ParsedTrees| {
+            found
+                .trees
                 .iter()
                 .map(|found| found.tree.clone())
                 .collect::<Vec<_>>()

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::base::error::{Error, Result, refuse_if};
 use crate::base::units::Nanos;
 use crate::core::cost::table::MAX_BATCH;
+use crate::core::workload::row_names;
 
 /// The time of each batch size, and the rows that could not be used, each with the reason.
 #[derive(Debug, Default)]
@@ -54,8 +55,13 @@ impl MeasuredTimes {
                 record.map_err(|error| Error::input(format!("{name}: line {line}: {error}")))?;
             let number = |column: usize| {
                 let text = record.get(column).unwrap_or_default();
-                let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-                number.ok_or_else(|| format!("{}: \"{text}\" is not a number", &header[column]))
+                let number = text
+                    .parse()
+                    .ok()
+                    .filter(|number: &f64| number.is_finite() && *number >= 0.0);
+                number.ok_or_else(|| {
+                    format!("{}: \"{text}\" is not a number, 0 or more", &header[column])
+                })
             };
             let read = || -> Result<(u32, Nanos), String> {
                 let size = sizes.map_or(Ok(batch.unwrap_or_default().into()), number)?;
@@ -105,6 +111,7 @@ impl MeasuredTimes {
                 "{cell:?}: the name of a cell has no comma, quote, # or line break"
             )));
         }
+        row_names::refuse_reserved(cell).map_err(Error::Input)?;
         let rows = self
             .times
             .iter()
@@ -137,7 +144,7 @@ mod tests {
             [
                 "p.csv: line 4: at a concurrency of 4 the server may join requests of 8",
                 "p.csv: line 5: the batch size 0 is not a whole number from 1 to 1048576",
-                "p.csv: line 6: Server Compute Input: \"x\" is not a number",
+                "p.csv: line 6: Server Compute Input: \"x\" is not a number, 0 or more",
             ]
         );
         measured
@@ -148,6 +155,18 @@ mod tests {
             )
             .unwrap();
         assert_eq!(measured.times[&4], Nanos(700_000));
+    }
+
+    #[test]
+    fn a_negative_time_is_not_used() {
+        let mut measured = MeasuredTimes::default();
+        let rows = "Batch Size,Concurrency,Server Compute Input,Server Compute Infer\n1,1,-5,1000\n2,1,5,1000\n";
+        measured.add(rows, "p.csv", None).unwrap();
+        assert_eq!(
+            measured.unused,
+            ["p.csv: line 2: Server Compute Input: \"-5\" is not a number, 0 or more"]
+        );
+        assert_eq!(measured.times.len(), 1);
     }
 
     #[test]
@@ -171,18 +190,26 @@ mod tests {
                 .to_string();
             assert!(error.starts_with(message), "{error}");
         }
-        let times = [(1, Nanos(5))].into();
-        let error = MeasuredTimes {
-            times,
+        let measured = MeasuredTimes {
+            times: [(1, Nanos(5))].into(),
             unused: Vec::new(),
+        };
+        for (cell, message) in [
+            (
+                "a,b",
+                "\"a,b\": the name of a cell has no comma, quote, # or line break",
+            ),
+            (
+                "task",
+                "\"task\" has a meaning of its own in cost tables; take another",
+            ),
+            (
+                "bert.demand",
+                "\"bert.demand\" has a meaning of its own in cost tables; take another",
+            ),
+        ] {
+            assert_eq!(measured.table(cell).unwrap_err().to_string(), message);
         }
-        .table("a,b")
-        .unwrap_err()
-        .to_string();
-        assert_eq!(
-            error,
-            "\"a,b\": the name of a cell has no comma, quote, # or line break"
-        );
         assert!(
             MeasuredTimes::default()
                 .table("a")

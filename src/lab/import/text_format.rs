@@ -17,12 +17,14 @@ const SIGNS: &str = "{}<>[]:,;";
 /// The text is malformed; the error names the line.
 pub fn parse(text: &str) -> Result<Map<String, Value>> {
     Parser {
-        tokens: tokens(text)?.into_iter().peekable(),
+        tokens: tokens(text.trim_start_matches('\u{feff}'))?
+            .into_iter()
+            .peekable(),
     }
     .message(None, 0)
 }
 
-/// A token and its line. Strings keep their quotes.
+/// A token and its line. Strings keep their quotes and escapes.
 type Token<'a> = (&'a str, usize);
 
 fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
@@ -32,11 +34,8 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
         while let Some(first) = rest.chars().next().filter(|first| *first != '#') {
             let fails = |why: &str| Error::input(format!("line {line}: {why}"));
             let length = match first {
-                '"' | '\'' => {
-                    2 + rest[1..]
-                        .find(first)
-                        .ok_or_else(|| fails(&format!("a string without its closing {first}")))?
-                }
+                '"' | '\'' => string_length(rest, first)
+                    .ok_or_else(|| fails(&format!("a string without its closing {first}")))?,
                 _ if SIGNS.contains(first) => 1,
                 _ => rest
                     .find(|c: char| !c.is_alphanumeric() && !"_.+-/".contains(c))
@@ -50,6 +49,92 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
         }
     }
     Ok(tokens)
+}
+
+/// The bytes of the string that a text begins with, with its quotes.
+fn string_length(text: &str, quote: char) -> Option<usize> {
+    let mut letters = text.char_indices().skip(1);
+    while let Some((place, letter)) = letters.next() {
+        if letter == '\\' {
+            letters.next();
+        } else if letter == quote {
+            return Some(place + 1);
+        }
+    }
+    None
+}
+
+/// The bytes of a string without its quotes.
+///
+/// # Errors
+/// An escape is none of the format's.
+fn unescape(text: &str, bytes: &mut Vec<u8>) -> Result<(), String> {
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            bytes.extend(letter.to_string().bytes());
+            continue;
+        }
+        let escape = letters.next().unwrap_or_default();
+        let mut number = |first: Option<char>, radix: u32, most: usize| {
+            let mut digits: String = first.into_iter().collect();
+            while digits.len() < most
+                && let Some(digit) = letters.next_if(|letter| letter.is_digit(radix))
+            {
+                digits.push(digit);
+            }
+            u32::from_str_radix(&digits, radix).ok()
+        };
+        let value = match escape {
+            'n' => Some(vec![b'\n']),
+            'r' => Some(vec![b'\r']),
+            't' => Some(vec![b'\t']),
+            'a' => Some(vec![7]),
+            'b' => Some(vec![8]),
+            'v' => Some(vec![11]),
+            'f' => Some(vec![12]),
+            '\\' | '\'' | '"' | '?' => Some(vec![escape as u8]),
+            '0'..='7' => number(Some(escape), 8, 3)
+                .and_then(|byte| u8::try_from(byte).ok())
+                .map(|byte| vec![byte]),
+            'x' | 'X' => number(None, 16, 2).map(|byte| vec![byte as u8]),
+            'u' | 'U' => number(None, 16, if escape == 'u' { 4 } else { 8 })
+                .and_then(char::from_u32)
+                .map(|letter| letter.to_string().into_bytes()),
+            _ => None,
+        };
+        match value {
+            Some(value) => bytes.extend(value),
+            None => return Err(format!("\\{escape} is no escape of a string")),
+        }
+    }
+    Ok(())
+}
+
+/// The value of a number or a word. Numbers may be hexadecimal or octal, and floats may end in `f`.
+fn scalar_value(text: &str) -> Value {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text),
+    };
+    let lower = digits.to_ascii_lowercase();
+    let whole = if let Some(hexadecimal) = lower.strip_prefix("0x") {
+        u64::from_str_radix(hexadecimal, 16).ok()
+    } else if lower.len() > 1 && lower.starts_with('0') {
+        u64::from_str_radix(&lower, 8).ok()
+    } else {
+        None
+    };
+    let number = match whole {
+        Some(whole) => format!("{sign}{whole}"),
+        None if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') => {
+            let decimal = lower.trim_end_matches('f');
+            let zero = if decimal.starts_with('.') { "0" } else { "" };
+            format!("{sign}{zero}{}", decimal.trim_end_matches('.'))
+        }
+        None => text.to_string(),
+    };
+    serde_json::from_str(&number).unwrap_or_else(|_| text.into())
 }
 
 /// A value as a list.
@@ -93,16 +178,11 @@ impl<'a> Parser<'a> {
                 self.tokens.next();
                 return Ok(fields);
             }
-            let is_name =
-                |(token, _): &Token<'_>| token.starts_with(|c: char| c.is_alphabetic() || c == '_');
-            let (name, _) = self
-                .tokens
-                .next_if(is_name)
-                .ok_or_else(|| self.fails("the name of a field"))?;
+            let name = self.name()?;
             self.skip(":");
             let value = self.value(depth)?;
-            match fields.get_mut(name) {
-                None => drop(fields.insert(name.into(), value)),
+            match fields.get_mut(&name) {
+                None => drop(fields.insert(name, value)),
                 Some(before) => {
                     let mut all = several(before.take());
                     all.extend(several(value));
@@ -110,6 +190,32 @@ impl<'a> Parser<'a> {
                 }
             }
         }
+    }
+
+    /// The name of a field: a word, or that of an extension in brackets.
+    fn name(&mut self) -> Result<String> {
+        let is_extension = self.skip("[");
+        let is_name =
+            |(token, _): &Token<'_>| token.starts_with(|c: char| c.is_alphabetic() || c == '_');
+        let (name, _) = self
+            .tokens
+            .next_if(is_name)
+            .ok_or_else(|| self.fails("the name of a field"))?;
+        if is_extension && !self.skip("]") {
+            return Err(self.fails("]"));
+        }
+        Ok(name.into())
+    }
+
+    /// The text of a string, and of those that follow it at once.
+    fn string(&mut self) -> Result<String> {
+        let mut bytes = Vec::new();
+        let is_string = |(token, _): &Token<'_>| token.starts_with(['"', '\'']);
+        while let Some((token, line)) = self.tokens.next_if(is_string) {
+            unescape(&token[1..token.len() - 1], &mut bytes)
+                .map_err(|problem| Error::input(format!("line {line}: {problem}")))?;
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn value(&mut self, depth: usize) -> Result<Value> {
@@ -131,15 +237,23 @@ impl<'a> Parser<'a> {
                 return self.message(Some(close), depth + 1).map(Value::Object);
             }
         }
+        if self
+            .peek()
+            .is_some_and(|token| token.starts_with(['"', '\'']))
+        {
+            return Ok(self.string()?.into());
+        }
+        // A sign may stand apart from its number.
+        let minus = self.tokens.next_if(|(token, _)| *token == "-").is_some();
         let is_scalar = |(token, _): &Token<'_>| !SIGNS.contains(token);
         let (scalar, _) = self
             .tokens
             .next_if(is_scalar)
             .ok_or_else(|| self.fails("a value"))?;
-        Ok(match scalar.starts_with(['"', '\'']) {
-            true => scalar[1..scalar.len() - 1].into(),
-            false => serde_json::from_str(scalar).unwrap_or_else(|_| scalar.into()),
-        })
+        if minus {
+            return Ok(scalar_value(&format!("-{scalar}")));
+        }
+        Ok(scalar_value(scalar))
     }
 }
 
@@ -168,6 +282,17 @@ mod tests {
             ),
             ("a: 1 a: [2, 3] a: 4", r#"{"a":[1,2,3,4]}"#),
             ("", "{}"),
+            (
+                r#"a: "{\"b\": 1}" c: 'it\'s' d: "\x41\101\u00e9\n""#,
+                r#"{"a":"{\"b\": 1}","c":"it's","d":"AAé\n"}"#,
+            ),
+            ("\u{feff}a: \"x\" 'y'\n  \"z\" b: 1", r#"{"a":"xyz","b":1}"#),
+            (
+                "a: 0x1F b: 010 c: -0x2 d: - 3 e: 1.5f f: .5 g: 2.",
+                r#"{"a":31,"b":8,"c":-2,"d":-3,"e":1.5,"f":0.5,"g":2}"#,
+            ),
+            ("[a.b/C]: 1 d: inf", r#"{"a.b/C":1,"d":"inf"}"#),
+            ("a: 18446744073709551615", r#"{"a":18446744073709551615}"#),
         ] {
             assert_eq!(
                 Value::Object(parse(text).unwrap()).to_string(),
@@ -189,6 +314,9 @@ mod tests {
             ("a: ]", "line 1: \"]\" where a value must be"),
             ("a: [1 2]", "line 1: \"2\" where a comma or ] must be"),
             ("a: @", "line 1: unexpected character '@'"),
+            ("\na: \"\\q\"", "line 2: \\q is no escape of a string"),
+            ("a: \"\\400\"", "line 1: \\4 is no escape of a string"),
+            ("a: \"x\\\"", "line 1: a string without its closing \""),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), message, "{text}");
         }

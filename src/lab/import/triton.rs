@@ -1,6 +1,6 @@
 //! A `[[policy]]` table from the `config.pbtxt` of a model in Triton's repository.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 use smart_default::SmartDefault;
 use toml::Table;
@@ -37,8 +37,14 @@ struct InstanceGroup {
     #[default = 1]
     count: u16,
     #[default("KIND_AUTO".into())]
+    #[serde(deserialize_with = "kind_name")]
     kind: String,
 }
+
+/// The kinds of instances by their numbers (model_config.proto).
+const KINDS: [&str; 4] = ["KIND_AUTO", "KIND_GPU", "KIND_CPU", "KIND_MODEL"];
+/// The actions after a timeout by their numbers.
+const ACTIONS: [&str; 2] = ["REJECT", "DELAY"];
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -46,6 +52,7 @@ struct DynamicBatching {
     preferred_batch_size: Vec<u32>,
     #[serde(rename = "max_queue_delay_microseconds", deserialize_with = "micros")]
     max_queue_delay: Nanos,
+    #[serde(deserialize_with = "flag")]
     preserve_ordering: bool,
     priority_levels: u32,
     default_priority_level: u32,
@@ -72,17 +79,56 @@ struct QueueFields {
         deserialize_with = "micros"
     )]
     default_timeout: Nanos,
-    #[serde(default, with = "ActionName")]
+    #[serde(default, deserialize_with = "timeout_action")]
     timeout_action: TimeoutAction,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "flag")]
     allow_timeout_override: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(remote = "TimeoutAction", rename_all = "UPPERCASE")]
-enum ActionName {
-    Reject,
-    Delay,
+/// Reads the name of an enum's value, or its number.
+fn name_or_number<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    names: &'static [&'static str],
+) -> Result<&'static str, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let name = match &value {
+        Value::String(text) => names.iter().find(|name| *name == text),
+        _ => {
+            let number = value.as_u64().and_then(|number| number.try_into().ok());
+            number.and_then(|number: usize| names.get(number))
+        }
+    };
+    let unknown = || {
+        de::Error::custom(format_args!(
+            "{value} is unknown; known: {} (0 to {})",
+            names.join(", "),
+            names.len() - 1
+        ))
+    };
+    name.copied().ok_or_else(unknown)
+}
+
+fn kind_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    name_or_number(deserializer, &KINDS).map(String::from)
+}
+
+fn timeout_action<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeoutAction, D::Error> {
+    Ok(match name_or_number(deserializer, &ACTIONS)? {
+        "REJECT" => TimeoutAction::Reject,
+        _ => TimeoutAction::Delay,
+    })
+}
+
+/// Reads a flag in all forms of the text format.
+fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    match value.to_string().trim_matches('"') {
+        "true" | "True" | "t" | "1" => Ok(true),
+        "false" | "False" | "f" | "0" => Ok(false),
+        other => Err(de::Error::custom(format_args!(
+            "{other} is neither true nor false"
+        ))),
+    }
 }
 
 fn micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
@@ -230,6 +276,23 @@ model_warmup [ { name: "w" batch_size: 1 } ]
     }
 
     #[test]
+    fn numbers_of_enums_and_the_longest_delay_become_a_table_that_reads_back() {
+        let text = "max_batch_size: 0x10 instance_group { kind: 1 count: 2 } dynamic_batching { preserve_ordering: 1 \
+                    max_queue_delay_microseconds: 18446744073709551615 default_queue_policy { timeout_action: 0 } \
+                    priority_levels: 0 }";
+        let imported = policy(text, Version::Open).unwrap();
+        let known = &imported.policy;
+        assert_eq!((known.max_batch, known.instances), (16, 2));
+        assert_eq!(known.max_queue_delay, Nanos::MAX);
+        assert!(known.preserve_ordering);
+        let table: Table = toml::from_str(&imported.table().unwrap()).unwrap();
+        let mut written = table["policy"][0].as_table().unwrap().clone();
+        written.remove("kind");
+        let again: Triton = written.try_into().unwrap();
+        assert_eq!(format!("{again:?}"), format!("{known:?}"));
+    }
+
+    #[test]
     fn other_schedulers_and_bad_values_are_refused() {
         for (text, message) in [
             (
@@ -251,7 +314,7 @@ model_warmup [ { name: "w" batch_size: 1 } ]
             ),
             (
                 "dynamic_batching { default_queue_policy { timeout_action: DROP } }",
-                "unknown variant `DROP`",
+                "\"DROP\" is unknown; known: REJECT, DELAY (0 to 1)",
             ),
             (
                 "max_batch_size: 4 dynamic_batching { preferred_batch_size: 8 }",

@@ -17,7 +17,7 @@ pub const MISSING_LOCKS: &str =
     "the file system has no locks: make sure that no other run writes to the folder";
 
 impl RunReport {
-    /// What a reader of the results should know: runs of before, warm-up, costs that fall or are extrapolated, rejected
+    /// What a reader of the results should know: runs of before, warm-up, costs that are doubtful or extrapolated, rejected
     /// and failed requests, late load generators, and the time of decisions on this host.
     pub fn notes(&self, scenarios: &[Scenario]) -> Vec<String> {
         let scenario = &scenarios[0];
@@ -36,7 +36,7 @@ impl RunReport {
                 scenario.metrics.warmup
             ));
         }
-        notes.extend(falling_costs(scenario));
+        notes.extend(doubtful_costs(scenario));
         if let Some(why) = &self.traditional {
             notes.push(format!(
                 "all steps ran in traditional kernels, not in device.grnn's: {why}"
@@ -63,21 +63,15 @@ impl RunReport {
     }
 }
 
-/// The cells whose times fall with larger batches, of each cost table once.
-fn falling_costs(scenario: &Scenario) -> Vec<String> {
+/// What is doubtful about each cost table, once.
+fn doubtful_costs(scenario: &Scenario) -> Vec<String> {
     let mut tables = BTreeMap::new();
     for policy in &scenario.policies {
         if let Some(file) = policy.costs.file() {
             tables.entry(file.to_path_buf()).or_insert(&policy.costs);
         }
     }
-    let falling = tables.values().flat_map(|costs| costs.falling());
-    falling.map(|cell| describe_falling(&cell)).collect()
-}
-
-/// The note on a cell whose times fall.
-pub fn describe_falling(falling: &str) -> String {
-    format!("{falling}; check the table")
+    tables.values().flat_map(|costs| costs.doubts()).collect()
 }
 
 /// The cost table of a row's policy, or an empty text.

@@ -441,7 +441,8 @@ fn find_dataset(key: &str, dataset: &mut Option<Input>, file: &Path) -> Result<(
     }
     find_input(key, dataset, file).map_err(|problem| {
         format!(
-            "{problem}; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME"
+            "{problem}; a dataset is a file, constant:SIZE (constant:fixed for requests without lengths), \
+             complete-tree:LEAVES or generator:NAME"
         )
     })
 }
@@ -612,46 +613,47 @@ fn policy<'s>(
         overhead,
         ..
     } = section.read(Spanned::new(span, shared))?;
-    let checked = || {
-        let label = label.unwrap_or(kind);
-        folder_safe("label", &label)?;
-        // The folder is next to result files, so it must not be named like one.
-        let folder = folder_name(&label).to_lowercase();
-        if [".csv", ".json", ".svg", ".png"]
-            .iter()
-            .any(|ending| folder.ends_with(ending))
-        {
-            return Err(format!(
-                "label: \"{label}\" could be a file of results; leave out the ending"
-            ));
-        }
-        find_input("costs", &mut costs, &scenario.file)?;
-        let Scenario {
-            workload, device, ..
-        } = scenario;
-        let costs = costs.or_else(|| device.costs.clone());
-        let costs = PolicyCosts::read(cost_files, costs, device, &*settings, workload);
-        let model = &workload.model;
-        let cells = &model.cell_types();
-        costs.build(
-            &*settings,
-            Setup {
-                model,
-                cells,
-                workers: device.workers,
-                costs: None,
-                longest: None,
-            },
-        )?;
-        let overhead = overhead.or(scenario.overhead);
-        Ok(PolicyEntry {
-            kind: settings.kind(),
-            label,
-            swept: Vec::new(),
-            costs,
-            overhead,
-            settings,
-        })
+    let refuse = |problem: String| section.refuse(&problem);
+    let label = label.unwrap_or(kind);
+    folder_safe("label", &label).map_err(refuse)?;
+    // The folder is next to result files, so it must not be named like one.
+    let folder = folder_name(&label).to_lowercase();
+    if [".csv", ".json", ".svg", ".png"]
+        .iter()
+        .any(|ending| folder.ends_with(ending))
+    {
+        return Err(refuse(format!(
+            "label: \"{label}\" could be a file of results; leave out the ending"
+        )));
+    }
+    find_input("costs", &mut costs, &scenario.file).map_err(refuse)?;
+    let Scenario {
+        workload, device, ..
+    } = scenario;
+    let costs = costs.or_else(|| device.costs.clone());
+    let costs = PolicyCosts::read(cost_files, costs, device, &*settings, workload);
+    let model = &workload.model;
+    let cells = &model.cell_types();
+    let setup = Setup {
+        model,
+        cells,
+        workers: device.workers,
+        costs: None,
+        longest: None,
     };
-    checked().map_err(|problem: String| section.refuse(&problem))
+    if let Err(problem) = costs.build(&*settings, setup) {
+        return Err(match costs.reason_for(&*settings, setup) {
+            Some(broken) => Error::mistake(&scenario.file, broken),
+            None => refuse(problem),
+        });
+    }
+    let overhead = overhead.or(scenario.overhead);
+    Ok(PolicyEntry {
+        kind: settings.kind(),
+        label,
+        swept: Vec::new(),
+        costs,
+        overhead,
+        settings,
+    })
 }

@@ -12,6 +12,7 @@ use super::{DeviceSection, Input, WorkloadSection};
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::hash::fnv1a;
 use crate::base::shipped;
+use crate::base::units::Nanos;
 use crate::core::cost::CostModel;
 use crate::core::cost::decoder::DecoderRoofline;
 use crate::core::cost::grnn;
@@ -20,6 +21,7 @@ use crate::core::cost::roofline::Roofline;
 use crate::core::cost::table::{CostTable, Overhead, TableCosts};
 use crate::core::policy::Policy;
 use crate::core::policy::registry::{Settings, Setup};
+use crate::core::task::Step;
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::catalogue::Catalogue;
 
@@ -130,10 +132,10 @@ impl PolicyCosts {
         self.0.csv.as_ref().map(|csv| &*csv.hash)
     }
 
-    /// A note for each cell of the file whose time falls with larger batches.
-    pub fn falling(&self) -> Vec<String> {
+    /// What is doubtful about the file's times.
+    pub fn doubts(&self) -> Vec<String> {
         match &self.0.csv {
-            Some(csv) => csv.table.falling(),
+            Some(csv) => csv.table.doubts(),
             None => Vec::new(),
         }
     }
@@ -174,12 +176,37 @@ impl PolicyCosts {
                 "{kind} serves no language models; use static, orca, vllm or sarathi"
             ));
         }
-        settings
-            .build(&self.within(setup))
-            .map_err(|problem| match &self.0.broken {
+        settings.build(&self.within(setup)).map_err(|problem| {
+            match self.reason_for(settings, setup) {
+                Some(broken) => broken.to_string(),
                 None => problem,
-                Some(broken) => format!("{problem} (no costs are known: {broken})"),
-            })
+            }
+        })
+    }
+
+    /// Why the scenario's costs are not known, if that is all that keeps a policy from being built.
+    pub fn reason_for(&self, settings: &dyn Settings, setup: Setup<'_>) -> Option<&str> {
+        let broken = self.0.broken.as_deref()?;
+        let any: Arc<dyn CostModel> = Arc::new(AnyCosts);
+        let with_costs = Setup {
+            costs: Some(&any),
+            ..setup
+        };
+        settings.build(&with_costs).ok()?;
+        Some(broken)
+    }
+}
+
+/// Costs in place of those that are not known, to find out whether a policy lacks nothing else.
+struct AnyCosts;
+
+impl CostModel for AnyCosts {
+    fn cell(&self, _: &Step) -> Nanos {
+        Nanos(1)
+    }
+
+    fn kv_tokens(&self) -> Option<u64> {
+        Some(u64::MAX)
     }
 }
 

@@ -10,7 +10,7 @@ use rand::seq::SliceRandom;
 use crate::base::error::{Context, Error, Result};
 use crate::base::units::CellId;
 use crate::core::workload::cell_graph::Graph;
-use crate::core::workload::import::{ImportFormat, read_text};
+use crate::core::workload::import::{ImportFormat, ImportOptions, read_text};
 use crate::core::workload::random::RandomSequence;
 use crate::core::workload::shape::{Shape, Tree};
 use crate::core::workload::trace::Trace;
@@ -58,7 +58,10 @@ impl TreeSamples {
         let shapes = if without_mark.starts_with(b"id,") {
             Trace::read_from(text)?.shapes
         } else {
-            ImportFormat::Parents.read(&read_text(text)?, None)?.shapes
+            let options = ImportOptions::default();
+            ImportFormat::Parents
+                .read(&read_text(text)?, &options)?
+                .shapes
         };
         let mut trees = Vec::new();
         for (number, shape) in shapes.iter().enumerate() {
@@ -227,7 +230,7 @@ mod tests {
             ),
             (
                 "3 3 0\n3 3\n",
-                "line 2: node 1 has parent 3, but the tree has 2 nodes",
+                "line 2: node 1 has parent 3, but the tree has 2 nodes; to leave this tree out, delete the line",
             ),
             (
                 "id,arrival_ns,shape\n0,0,chain:3\n",

@@ -24,7 +24,7 @@ use super::traffic::Traffic;
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
 use crate::base::shipped;
-use crate::base::units::{Nanos, nanos_or_time};
+use crate::base::units::{Nanos, nanos_or_time, scale_decimal};
 use crate::core::workload::dnn::Form;
 use crate::core::workload::input::{self, Columns};
 use crate::core::workload::model::{CellType, ITERATION, Model};
@@ -37,6 +37,9 @@ use crate::core::workload::row_names::{
 
 /// The largest batch of a row: [`Curve::best`] tries all batches up to it.
 pub const MAX_BATCH: u32 = 1 << 20;
+
+/// The time that the slowest row of a table has at least: starting a kernel alone takes a microsecond or more.
+const LEAST_PLAUSIBLE: Nanos = Nanos(1_000);
 
 const COLUMNS: [&str; 5] = ["cell", "batch", "ns", "input", "stddev_ns"];
 /// The columns for a language model's iterations: tokens and context instead of batch and input. Times are interpolated
@@ -289,23 +292,37 @@ impl CostTable {
         )))
     }
 
-    /// A note on each cell whose time falls: a larger batch that takes less time is more often a mistake of the table
-    /// than a property of a device.
-    pub fn falling(&self) -> Vec<String> {
+    /// Notes on times that are more often a mistake of the table than a property of a device: a larger batch that takes
+    /// less time, and a table in which nothing takes a microsecond.
+    pub fn doubts(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        let mut longest: Option<(Nanos, u32, &str)> = None;
         for (cell, time) in &self.cells {
             let CellTime::Rows(rows) = time else {
                 continue;
             };
-            let falls = rows.curves.iter().find_map(|(_, curve)| curve.falls());
-            if let Some((from, to)) = falls
-                && !is_demand(cell)
-            {
+            if is_demand(cell) {
+                continue;
+            }
+            for (_, curve) in &rows.curves {
+                let batch = *curve.measured_batches().end();
+                longest = longest.max(Some((curve.time(batch), batch, cell.as_str())));
+            }
+            if let Some((from, to)) = rows.curves.iter().find_map(|(_, curve)| curve.falls()) {
                 notes.push(format!(
-                    "{}: the time of {cell} falls from batch {from} to {to}",
+                    "{}: the time of {cell} falls from batch {from} to {to}; check the table",
                     self.name
                 ));
             }
+        }
+        if let Some((time, batch, cell)) = longest
+            && time < LEAST_PLAUSIBLE
+        {
+            notes.push(format!(
+                "{}: a batch of {batch} of {cell} takes {time}, and nothing takes longer: are these milliseconds? the \
+                 column ns has nanoseconds",
+                self.name
+            ));
         }
         notes
     }
@@ -529,9 +546,13 @@ fn point(
         .ok()
         .filter(|size| (1..=MAX_BATCH).contains(size))
         .ok_or_else(|| refuse(1, &batch, &format!("a whole number from 1 to {MAX_BATCH}")))?;
-    let time = ns
-        .parse()
-        .map_err(|_| refuse(2, &ns, "a whole number of nanoseconds, 0 or more"))?;
+    let time = ns.parse().map_err(|_| {
+        let problem = refuse(2, &ns, "a whole number of nanoseconds, 0 or more");
+        match scale_decimal(&ns, 6) {
+            Some(nanos) if ns.contains('.') => format!("{problem}; {ns} ms are {nanos}"),
+            _ => problem,
+        }
+    })?;
     let input = if input.is_empty() { "0" } else { &*input };
     let input_size = input
         .parse()

@@ -227,11 +227,47 @@ fn demands_lie_on_lines_between_rows_and_nowhere_beyond() {
     );
     assert_eq!(whole, [1.0]);
     let table = CostTable::parse(
-        "cell,batch,ns\nlstm,1,9\nlstm.demand,1,9\nlstm.demand,2,1\n",
+        "cell,batch,ns\nlstm,1,9000\nlstm.demand,1,9\nlstm.demand,2,1\n",
         "t.csv",
     )
     .unwrap();
-    assert_eq!(table.falling(), Vec::<String>::new(), "a demand may fall");
+    assert_eq!(table.doubts(), Vec::<String>::new(), "a demand may fall");
+}
+
+#[test]
+fn times_that_no_device_has_are_doubted() {
+    let doubts = |rows: &str| {
+        let table = CostTable::parse(&format!("cell,batch,ns\n{rows}"), "t.csv").unwrap();
+        table.doubts()
+    };
+    assert_eq!(
+        doubts("resnet50,1,2\nresnet50,8,6\ntask,1,1\n"),
+        [
+            "t.csv: a batch of 8 of resnet50 takes 6ns, and nothing takes longer: are these milliseconds? the column ns has \
+          nanoseconds"
+        ]
+    );
+    assert_eq!(doubts("add,1,200\nresnet50,1,1000\n"), [""; 0]);
+    for (row, message) in [
+        (
+            "resnet50,1,2.05",
+            "t.csv:2: ns: \"2.05\" is not a whole number of nanoseconds, 0 or more; 2.05 ms are 2050000",
+        ),
+        (
+            "resnet50,1,soon",
+            "t.csv:2: ns: \"soon\" is not a whole number of nanoseconds, 0 or more",
+        ),
+    ] {
+        let error = CostTable::parse(&format!("cell,batch,ns\n{row}\n"), "t.csv").unwrap_err();
+        assert_eq!(error.to_string(), message);
+    }
+    let error = CostTable::parse("cell;batch;ns\nresnet50;1;5\n", "t.csv").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("t.csv:1: the columns are separated by semicolons"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -184,6 +184,10 @@ impl DvaBatch {
                 cell: CellId(0),
                 steps: self.steps,
             }),
+            (Model::Dnn(cell), _) => Err(format!(
+                "dvabatch and lazy take networks in a file (dnn:FILE.csv) and chains of one cell (lstm, gru), and the model is \
+                 dnn:{cell}; batchlab import stages COSTS.csv --cell {cell} --stages 4 -o staged divides its measured times"
+            )),
             (model, _) => Err(format!(
                 "dvabatch takes networks in a file (dnn:FILE.csv) and chains of one cell (lstm, gru), and the model is {}",
                 model.name()

@@ -12,7 +12,7 @@ use crate::core::workload::import::sentences;
 use crate::core::workload::input::locate;
 use crate::core::workload::model::Model;
 use crate::core::workload::shape::{MAX_LENGTH, Shape, Tree};
-use crate::core::workload::treebanks::{self, notation};
+use crate::core::workload::treebanks::{self, notation, refuse_tree};
 
 /// Reads a file. Messages begin with the line, if there is one.
 pub(super) fn read(
@@ -22,7 +22,9 @@ pub(super) fn read(
 ) -> Result<Shares<Shape>, String> {
     let bytes = shipped::read(path).map_err(|cause| match cause.kind() {
         ErrorKind::NotFound => {
-            "no such file; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME".into()
+            "no such file; a dataset is a file, constant:SIZE (constant:fixed for requests without lengths), \
+             complete-tree:LEAVES or generator:NAME"
+                .into()
         }
         _ => format!("cannot be read: {cause}"),
     })?;
@@ -134,7 +136,7 @@ fn read_sentences(
 ) -> Result<Shares<Shape>, String> {
     if let Some(tree) = treebanks::read(notation(text), text)
         .ok()
-        .and_then(|trees| trees.into_iter().next())
+        .and_then(|found| found.trees.into_iter().next())
     {
         return Err(mismatch(
             model,
@@ -164,10 +166,10 @@ fn read_trees(text: &str, model: &Model, family: &ShapeFamily) -> Result<Shares<
         ));
     }
     let mut counts: HashMap<Tree, u64> = HashMap::new();
-    for found in treebanks::read(notation(text), text)? {
+    for found in treebanks::read(notation(text), text)?.trees {
         model
             .check_tree(&found.tree)
-            .map_err(locate(format_args!("line {}", found.line)))?;
+            .map_err(refuse_tree(found.line, "it"))?;
         *counts.entry(found.tree).or_insert(0) += 1;
     }
     let mut trees: Vec<(Tree, u64)> = counts.into_iter().collect();

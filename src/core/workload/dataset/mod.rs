@@ -237,6 +237,9 @@ fn table<T>(shares: Shares<T>, shape: impl Fn(T) -> Shape) -> Shapes {
 
 fn mismatch(model: &Model, family: &ShapeFamily, what: &str) -> String {
     let way_out = match family {
+        ShapeFamily::Lengths(shape) if shape(1).kind() == "tokens" => {
+            "constant:N, constant:fixed (requests without lengths), generator:europarl-en, -de or paper-lstm"
+        }
         ShapeFamily::Lengths(_) => "constant:N, generator:europarl-en, -de or paper-lstm",
         ShapeFamily::Pairs(_) => {
             "constant:S>T, generator:europarl-de-en, azure-conversation or sharegpt"
@@ -486,7 +489,8 @@ mod tests {
             (
                 "no/such.csv",
                 "lstm",
-                "no/such.csv: no such file; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME",
+                "no/such.csv: no such file; a dataset is a file, constant:SIZE (constant:fixed for requests without lengths), \
+                 complete-tree:LEAVES or generator:NAME",
             ),
             (
                 "constant:0",

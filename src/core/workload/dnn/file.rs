@@ -166,12 +166,7 @@ fn check_name(name: &str) -> Result<(), String> {
             "\"{name}\" is not a name: a letter, then letters, digits, _ and -"
         ));
     }
-    if row_names::RESERVED.contains(&name) {
-        return Err(format!(
-            "\"{name}\" has a meaning of its own in cost tables; take another"
-        ));
-    }
-    Ok(())
+    row_names::refuse_reserved(name)
 }
 
 #[cfg(test)]

@@ -1,15 +1,20 @@
 //! Reads published traces and shapes in their own formats. Columns are found by name, in any case and order; others are
 //! ignored. A trace with times is CSV or has an object with these names in each line (JSON lines).
 
+mod columns;
+mod times;
+
 use std::io::Read;
 use std::sync::Arc;
 
 use csv::StringRecord;
 use serde_json::{Map, Value};
-use toml::value::{Datetime, Offset};
 
+pub use self::columns::ColumnMap;
+use self::columns::{Places, TIMED, TimedFormat};
+use super::input;
 use super::shape::{MAX_LENGTH, Shape};
-use super::trace::{Names, class_name};
+use super::trace::{NATIVE_HEADER, Names, class_name};
 use super::treebanks::{self, Notation};
 use crate::base::error::{Error, Result};
 use crate::base::units::Nanos;
@@ -19,11 +24,15 @@ use crate::base::units::Nanos;
 pub enum ImportFormat {
     /// Azure LLM inference traces: TIMESTAMP,ContextTokens,GeneratedTokens.
     Azure,
+    /// Azure's trace of multimodal models: TIMESTAMP,NumImages,ContextTokens,GeneratedTokens.
+    AzureLmm,
     /// BurstGPT: Timestamp,Model,Request tokens,Response tokens and others.
     BurstGpt,
     /// Mooncake: {"timestamp": …, "input_length": …, "output_length": …} in each line, the time in milliseconds.
     Mooncake,
-    /// Seconds and lengths: `arrival_s,length_in,length_out`, the last optional.
+    /// Alibaba's requests to Stable Diffusion: gmt_create,predict_type,num_inference_steps and others.
+    Alibaba,
+    /// Our own names: `arrival_s,length_in,length_out,class`, of which only the first is needed.
     Csv,
     /// A sentence per line; its length is the number of words between spaces.
     Sentences,
@@ -48,6 +57,17 @@ pub enum ImportedShape {
     Llm,
     /// A tree.
     Tree,
+    /// A request of a model whose inputs are all alike, such as images of one size.
+    Fixed,
+}
+
+/// What the user asks of an import.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// The shape of the requests; without one, two lengths make a seq2seq shape, one makes a chain, none a fixed shape,
+    /// and a parse a tree.
+    pub shape: Option<ImportedShape>,
+    pub columns: ColumnMap,
 }
 
 /// The requests of a file.
@@ -62,81 +82,55 @@ pub struct ImportedRequests {
     pub skipped: usize,
     /// Whether the rows were not in the order of their times and have been sorted.
     pub sorted: bool,
+    /// The number of empty leaves (`-NONE-`) that were left out of the trees.
+    pub empty_leaves: usize,
 }
-
-/// A function that reads a time in nanoseconds, and the name of such a time.
-type TimeUnit = (fn(&str) -> Option<i128>, &'static str);
-
-const SECONDS: TimeUnit = (|text| decimal(text, 1e9), "a number of seconds, 0 or more");
-const MILLISECONDS: TimeUnit = (
-    |text| decimal(text, 1e6),
-    "a number of milliseconds, 0 or more",
-);
-const DATE: TimeUnit = (
-    date_time,
-    "a date and a time, as 2023-11-16 18:15:46.6805900",
-);
-
-/// A format with times: the columns of the time and of the lengths of input and output, the last optional.
-type TimedFormat = (ImportFormat, [&'static str; 3], TimeUnit);
-
-static TIMED: [TimedFormat; 4] = [
-    (
-        ImportFormat::Azure,
-        ["timestamp", "contexttokens", "generatedtokens"],
-        DATE,
-    ),
-    (
-        ImportFormat::BurstGpt,
-        ["timestamp", "request tokens", "response tokens"],
-        SECONDS,
-    ),
-    (
-        ImportFormat::Mooncake,
-        ["timestamp", "input_length", "output_length"],
-        MILLISECONDS,
-    ),
-    (
-        ImportFormat::Csv,
-        ["arrival_s", "length_in", "length_out"],
-        SECONDS,
-    ),
-];
 
 impl ImportFormat {
     /// The format with times whose columns the first line names.
-    pub fn from_header(first_line: &str) -> Result<ImportFormat> {
+    pub fn from_header(first_line: &str, map: &ColumnMap) -> Result<ImportFormat> {
         let names: Vec<String> = match serde_json::from_str::<Map<String, Value>>(first_line) {
             Ok(object) => object.keys().map(|name| normalize(name)).collect(),
-            Err(_) => first_line.split(',').map(normalize).collect(),
+            Err(_) => input::fields(first_line).iter().map(normalize).collect(),
         };
-        let found = TIMED.iter().find(|(_, columns, _)| {
-            let mut needed = columns[..2].iter();
-            needed.all(|column| names.iter().any(|name| name == column))
-        });
-        found.map(|(format, ..)| *format).ok_or_else(|| {
-            Error::input(
-                "line 1: not the header of azure, burstgpt, mooncake or csv; name the format with --format, as sentences or parents",
-            )
-        })
+        if names.join(",").starts_with(NATIVE_HEADER) {
+            return Err(Error::input(
+                "line 1: is a trace already; name the file in a scenario (workload.trace), or change it with trace convert",
+            ));
+        }
+        if let Some(found) = TIMED.iter().find(|timed| timed.is_header(&names, map)) {
+            return Ok(found.format);
+        }
+        input::refuse_separators(first_line)
+            .map_err(|problem| Error::input(format!("line 1: {problem}")))?;
+        let shown: String = first_line.chars().take(100).collect();
+        Err(Error::input(format!(
+            "line 1: \"{shown}\" is no header that is known: {}; give a column our name with --map YOURS=OURS, or name the \
+             format of sentences or trees with --format",
+            columns::known_headers()
+        )))
     }
 
     fn timed_format(self) -> Option<&'static TimedFormat> {
-        TIMED.iter().find(|(format, ..)| *format == self)
+        TIMED.iter().find(|timed| timed.format == self)
     }
 
     pub fn is_timed(self) -> bool {
         self.timed_format().is_some()
     }
 
-    /// Reads requests. Without a `kind`, two lengths make a seq2seq shape, one makes a chain, and a parse a tree.
-    pub fn read(self, text: &str, kind: Option<ImportedShape>) -> Result<ImportedRequests> {
+    /// Reads requests.
+    ///
+    /// # Errors
+    /// A line or a column is wrong, or the shape does not fit the format.
+    pub fn read(self, text: &str, options: &ImportOptions) -> Result<ImportedRequests> {
+        let shape = options.shape;
         let imported = match (self, self.timed_format()) {
-            (_, Some(timed)) => read_timed(text, timed, kind)?,
-            (ImportFormat::Treebank, _) => read_trees(text, treebanks::brackets, kind)?,
-            (ImportFormat::Conllu, _) => read_trees(text, treebanks::conllu, kind)?,
-            (ImportFormat::Parents, _) => read_trees(text, treebanks::parents, kind)?,
-            (_, None) => read_sentences(text, kind)?,
+            (_, Some(timed)) => read_timed(text, timed, options)?,
+            (ImportFormat::Treebank, _) => read_trees(text, treebanks::brackets, shape)?,
+            (ImportFormat::Conllu, _) => read_trees(text, treebanks::conllu, shape)?,
+            (ImportFormat::Parents, _) => read_trees(text, treebanks::parents, shape)?,
+            (_, None) => read_sentences(text, shape)?,
         };
         if imported.shapes.is_empty() {
             return Err(Error::input("holds no requests"));
@@ -154,49 +148,24 @@ fn normalize(name: &str) -> String {
 
 fn read_timed(
     text: &str,
-    (_, columns, unit): &TimedFormat,
-    kind: Option<ImportedShape>,
+    timed: &TimedFormat,
+    options: &ImportOptions,
 ) -> Result<ImportedRequests> {
     let (header, rows) = if text.starts_with('{') {
         json_rows(text)?
     } else {
+        input::refuse_separators(text.lines().next().unwrap_or_default())
+            .map_err(|problem| Error::input(format!("line 1: {problem}")))?;
         csv_rows(text)?
     };
-    let place = |name: &str| header.iter().position(|column| column == name);
-    let need = |name: &str| {
-        place(name).ok_or_else(|| {
-            Error::input(format!(
-                "line 1: no column \"{name}\" in the header \"{}\"",
-                header.join(",")
-            ))
-        })
-    };
-    let time = need(columns[0])?;
-    let length = need(columns[1])?;
-    let target = match kind {
-        None => place(columns[2]),
-        Some(ImportedShape::Seq2seq | ImportedShape::Llm) => Some(need(columns[2])?),
-        Some(ImportedShape::Chain | ImportedShape::Tokens) => None,
-        Some(ImportedShape::Tree) => {
-            return Err(Error::input(
-                "a length can't become a tree; it becomes a chain, seq2seq, llm or tokens",
-            ));
-        }
-    };
-    let shape = |input, output| match (kind, output) {
-        (Some(ImportedShape::Llm), Some(output)) => Shape::Llm {
-            prompt: input,
-            output,
-        },
-        (_, Some(target)) => Shape::Seq2Seq {
-            source: input,
-            target,
-        },
-        (Some(ImportedShape::Tokens), None) => Shape::Tokens(input),
-        _ => Shape::Chain(input),
-    };
-
-    let class = ["class", "model", "tenant"].into_iter().find_map(place);
+    let Places {
+        time,
+        notation,
+        length,
+        target,
+        class,
+        images,
+    } = Places::find(&header, timed, options).map_err(Error::Input)?;
     let mut names = Names::default();
     let mut requests: Vec<(i128, Shape, Option<Arc<str>>)> = Vec::new();
     let mut skipped = 0;
@@ -211,29 +180,40 @@ fn read_timed(
             ))
         };
         let size = |column| {
-            let is_not = || {
+            let found = match field(column) {
+                // Published traces leave the lengths of failed requests out.
+                "" if timed.format != ImportFormat::Csv => Some(0),
+                given => tokens(given),
+            };
+            found.ok_or_else(|| {
+                let given = field(column);
                 wrong(
                     column,
-                    format!(
-                        "\"{}\" is not a whole number up to {MAX_LENGTH}",
-                        field(column)
-                    ),
+                    format!("\"{given}\" is not a whole number up to {MAX_LENGTH}"),
                 )
-            };
-            tokens(field(column)).ok_or_else(is_not)
+            })
         };
-        let (parse, time_is) = unit;
-        let at = parse(field(time))
-            .ok_or_else(|| wrong(time, format!("\"{}\" is not {time_is}", field(time))))?;
-        let input = size(length)?;
+        let at = notation
+            .parse(field(time), &header[time])
+            .map_err(|problem| wrong(time, problem))?;
+        let input = length.map(size).transpose()?;
         let output = target.map(size).transpose()?;
-        if input == 0 || output == Some(0) {
+        if input == Some(0) || output == Some(0) {
             skipped += 1;
-        } else {
-            let name = |column| class_name(field(column)).map_err(|problem| wrong(column, problem));
-            let class = class.map(name).transpose()?.map(|name| names.one(name));
-            requests.push((at, shape(input, output), class));
+            continue;
         }
+        let class = match (class, images) {
+            (Some(column), _) => {
+                let name = class_name(field(column)).map_err(|problem| wrong(column, problem))?;
+                Some(names.one(name))
+            }
+            (None, Some(column)) => Some(names.one(match size(column)? {
+                0 => "text",
+                _ => "images",
+            })),
+            (None, None) => None,
+        };
+        requests.push((at, shape_of(options.shape, input, output), class));
     }
 
     let sorted = !requests.is_sorted_by_key(|(at, ..)| *at);
@@ -244,7 +224,7 @@ fn read_timed(
         .map(|(at, ..)| u64::try_from(at - first).map(Nanos))
         .collect::<Result<Arc<[Nanos]>, _>>()
         .map_err(|_| Error::input(format!("the arrivals span more than {}", Nanos::MAX)))?;
-    let classes = class.map(|_| {
+    let classes = class.or(images).map(|_| {
         requests
             .iter()
             .filter_map(|(.., class)| class.clone())
@@ -257,7 +237,19 @@ fn read_timed(
         classes,
         skipped,
         sorted,
+        ..ImportedRequests::default()
     })
+}
+
+/// The shape of a row with these lengths.
+fn shape_of(kind: Option<ImportedShape>, input: Option<u32>, output: Option<u32>) -> Shape {
+    match (kind, input, output) {
+        (Some(ImportedShape::Fixed), ..) | (_, None, _) => Shape::Fixed,
+        (Some(ImportedShape::Llm), Some(prompt), Some(output)) => Shape::Llm { prompt, output },
+        (_, Some(source), Some(target)) => Shape::Seq2Seq { source, target },
+        (Some(ImportedShape::Tokens), Some(input), None) => Shape::Tokens(input),
+        (_, Some(input), None) => Shape::Chain(input),
+    }
 }
 
 /// The names of the columns; the place of each row in the text, and its fields.
@@ -359,13 +351,15 @@ fn read_trees(
     if !matches!(kind, None | Some(ImportedShape::Tree)) {
         return Err(Error::input("a parse becomes a tree"));
     }
-    let trees = treebanks::read(notation, text).map_err(Error::input)?;
-    let shapes = trees
+    let found = treebanks::read(notation, text).map_err(Error::input)?;
+    let shapes = found
+        .trees
         .into_iter()
         .map(|found| Shape::Tree(Arc::new(found.tree)))
         .collect();
     Ok(ImportedRequests {
         shapes,
+        empty_leaves: found.empty_leaves,
         ..ImportedRequests::default()
     })
 }
@@ -374,7 +368,7 @@ fn read_sentences(text: &str, kind: Option<ImportedShape>) -> Result<ImportedReq
     let shape = match kind {
         None | Some(ImportedShape::Chain) => Shape::Chain,
         Some(ImportedShape::Tokens) => Shape::Tokens,
-        Some(ImportedShape::Seq2seq | ImportedShape::Tree | ImportedShape::Llm) => {
+        Some(_) => {
             return Err(Error::input("a sentence becomes a chain or tokens"));
         }
     };
@@ -395,53 +389,6 @@ pub fn sentences(text: &str) -> impl Iterator<Item = u32> {
         .filter(|words| *words > 0)
 }
 
-/// A time of this unit in nanoseconds; `unit` is the number of nanoseconds in it.
-fn decimal(text: &str, unit: f64) -> Option<i128> {
-    let time: f64 = text.parse().ok()?;
-    (time >= 0.0 && time < u64::MAX as f64 / unit).then(|| (time * unit).round() as i128)
-}
-
-/// Nanoseconds since 1970 of `2023-11-16 18:15:46.6805900`; `T` for the space and a trailing `Z`, `+01:00`, `+0100` or
-/// `+01` are allowed. All but the last two are TOML's.
-fn date_time(text: &str) -> Option<i128> {
-    let (date, time) = text.split_once([' ', 'T'])?;
-    let (clock, zone) = time.split_at(time.find(['+', '-']).unwrap_or(time.len()));
-    let digits = zone.replace(':', "");
-    let zone = match digits.len() {
-        3 => format!("{digits}:00"),
-        5 => format!("{}:{}", digits.get(..3)?, digits.get(3..)?),
-        _ => digits,
-    };
-    let Datetime {
-        date: Some(date),
-        time: Some(time),
-        offset,
-    } = format!("{date}T{clock}{zone}").parse().ok()?
-    else {
-        return None;
-    };
-    let ahead = match offset {
-        Some(Offset::Custom { minutes }) => i64::from(minutes),
-        _ => 0,
-    };
-    let days = days_since_1970(date.year.into(), date.month.into(), date.day.into());
-    let minutes = (days * 24 + i64::from(time.hour)) * 60 + i64::from(time.minute) - ahead;
-    let nanos = i128::from(time.nanosecond.unwrap_or(0));
-    (date.year >= 1970)
-        .then_some(i128::from(minutes * 60 + i64::from(time.second?)) * 1_000_000_000 + nanos)
-}
-
-/// The days from the start of 1970 to a date of the Gregorian calendar. Years begin in March here, so that the leap day
-/// is the last.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month > 2 { year } else { year - 1 };
-    let leap_days = year / 4 - year / 100 + year / 400;
-    let months_since_march = (month + 9) % 12;
-    let days_before_month = (153 * months_since_march + 2) / 5;
-    const EPOCH: i64 = 719_468; // the same sum for 1970-01-01, so that it becomes day 0
-    year * 365 + leap_days + days_before_month + day - 1 - EPOCH
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -451,7 +398,15 @@ mod tests {
         text: &str,
         kind: Option<ImportedShape>,
     ) -> Result<ImportedRequests> {
-        format.read(text, kind)
+        let options = ImportOptions {
+            shape: kind,
+            ..ImportOptions::default()
+        };
+        format.read(text, &options)
+    }
+
+    fn from_header(first_line: &str) -> Result<ImportFormat> {
+        ImportFormat::from_header(first_line, &ColumnMap::default())
     }
 
     fn shapes(imported: &ImportedRequests) -> Vec<String> {
@@ -464,7 +419,7 @@ mod tests {
     #[test]
     fn azure_traces_have_dates() {
         let imported = read(
-            ImportFormat::from_header(AZURE.lines().next().unwrap()).unwrap(),
+            from_header(AZURE.lines().next().unwrap()).unwrap(),
             AZURE,
             None,
         )
@@ -488,7 +443,7 @@ mod tests {
         let text = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
             5,ChatGPT,472,18,490,Conversation log\n45.5,GPT-4,1087,230,1317,API log\n118,ChatGPT,417,0,417,Conversation log\n";
         assert_eq!(
-            ImportFormat::from_header(text.lines().next().unwrap()).unwrap(),
+            from_header(text.lines().next().unwrap()).unwrap(),
             ImportFormat::BurstGpt
         );
         let imported = read(ImportFormat::BurstGpt, text, None).unwrap();
@@ -555,44 +510,13 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_counted_in_nanoseconds() {
-        assert_eq!(date_time("1970-01-01 00:00:00"), Some(0));
-        assert_eq!(
-            date_time("2000-02-29 12:00:00.5"),
-            Some(951_825_600_500_000_000)
-        );
-        assert_eq!(
-            date_time("2024-05-10 01:30:00.009930+01:30"),
-            Some(1_715_299_200_009_930_000)
-        );
-        assert_eq!(
-            date_time("2024-05-10T00:00:00Z"),
-            Some(1_715_299_200_000_000_000)
-        );
-        assert_eq!(
-            date_time("2023-11-16 18:15:46-0100"),
-            Some(1_700_162_146_000_000_000)
-        );
-        for bad in [
-            "",
-            "2023-11-16",
-            "2023-13-01 00:00:00",
-            "2023-11-16 18:15",
-            "2023-11-16 18:15:46.x",
-            "x y",
-        ] {
-            assert_eq!(date_time(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
     fn mistakes_are_named_with_their_line() {
         for (format, text, kind, message) in [
             (
                 ImportFormat::Azure,
                 "a,b\n1,2\n",
                 None,
-                "line 1: no column \"timestamp\" in the header \"a,b\"",
+                "line 1: no column \"timestamp\" in the header \"a,b\"; if yours has another name, add --map YOURS=arrival",
             ),
             (
                 ImportFormat::Azure,
@@ -616,7 +540,8 @@ mod tests {
                 ImportFormat::Csv,
                 "arrival_s,length_in\n0,3\n",
                 Some(ImportedShape::Seq2seq),
-                "line 1: no column \"length_out\" in the header \"arrival_s,length_in\"",
+                "line 1: no column \"length_out\" in the header \"arrival_s,length_in\"; if yours has another name, add --map \
+                 YOURS=length_out",
             ),
             (
                 ImportFormat::Csv,
@@ -647,28 +572,122 @@ mod tests {
                 ImportFormat::Treebank,
                 "(2 a)\n(2 b",
                 None,
-                "line 2: a bracket is never closed",
+                "line 2: a bracket is never closed; to leave this tree out, delete it from there on",
             ),
             (
                 ImportFormat::Conllu,
                 "1\n",
                 None,
-                "line 1: has 1 columns; a word of CoNLL-U has 10, with tabs between them",
+                "line 1: has 1 columns; a word of CoNLL-U has 10, with tabs between them; to leave this tree out, delete the lines from 1 to the next empty one",
             ),
             (
                 ImportFormat::Parents,
                 "0\n2 2\n",
                 None,
-                "line 2: no node has parent 0, so the parents form a cycle; a tree has one root",
+                "line 2: no node has parent 0, so the parents form a cycle; a tree has one root; to leave this tree out, delete the line",
             ),
         ] {
             assert_eq!(read(format, text, kind).unwrap_err().to_string(), message);
         }
-        assert!(
-            ImportFormat::from_header("some words")
-                .unwrap_err()
-                .to_string()
-                .contains("--format")
+        for (header, message) in [
+            ("some words", "--format"),
+            (
+                "some words",
+                "azure has TIMESTAMP,ContextTokens,GeneratedTokens;",
+            ),
+            ("time;size", "the columns are separated by semicolons"),
+            ("id,arrival_ns,shape,class", "is a trace already"),
+        ] {
+            let error = from_header(header).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn columns_of_the_user_get_our_names() {
+        let map = |pairs: &[&str]| {
+            let pairs: Vec<String> = pairs.iter().map(ToString::to_string).collect();
+            ColumnMap::parse(&pairs)
+        };
+        let text = "Class,Started At,id\nslow,1787000000123,7\nfast,1787000000120,8\n";
+        let options = ImportOptions {
+            columns: map(&["started at=arrival_ms"]).unwrap(),
+            ..ImportOptions::default()
+        };
+        let header = text.lines().next().unwrap();
+        let format = ImportFormat::from_header(header, &options.columns).unwrap();
+        assert_eq!(format, ImportFormat::Csv);
+        let imported = format.read(text, &options).unwrap();
+        assert_eq!(shapes(&imported), ["fixed", "fixed"]);
+        assert_eq!(imported.arrivals.unwrap()[1], Nanos(3_000_000));
+        assert_eq!(&*imported.classes.unwrap()[0], "fast");
+
+        // A column that has been mapped takes the name from the format's own.
+        let options = ImportOptions {
+            shape: Some(ImportedShape::Chain),
+            columns: map(&["NumImages=length_in"]).unwrap(),
+        };
+        let chains = ImportFormat::AzureLmm.read(AZURE_LMM, &options).unwrap();
+        assert_eq!(
+            (shapes(&chains), chains.skipped),
+            (vec!["chain:3".into()], 1)
         );
+
+        for (pairs, message) in [
+            (&["a"][..], "\"a\" has no =; write YOURS=OURS"),
+            (
+                &["a=b"],
+                "\"b\" is no column of ours; known: arrival_s, arrival_ms, arrival_us, arrival_ns, arrival, length_in, \
+                 length_out, class, images",
+            ),
+            (
+                &["a=arrival", "b=arrival_s"],
+                "\"a\" is arrival already; a trace has one such column",
+            ),
+        ] {
+            assert_eq!(map(pairs).unwrap_err(), message);
+        }
+        let options = ImportOptions {
+            columns: map(&["x=class"]).unwrap(),
+            ..ImportOptions::default()
+        };
+        let error = ImportFormat::Csv
+            .read("arrival_s\n0\n", &options)
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--map x=class: no column \"x\" in the header \"arrival_s\""
+        );
+    }
+
+    const AZURE_LMM: &str = "TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n\
+        2024-10-15T12:00:00.250Z,0,700,40\n2024-10-15T12:00:01.000Z,3,1500,20\n";
+
+    #[test]
+    fn multimodal_traces_tell_images_from_text() {
+        let header = AZURE_LMM.lines().next().unwrap();
+        assert_eq!(from_header(header).unwrap(), ImportFormat::AzureLmm);
+        let kind = Some(ImportedShape::Llm);
+        let imported = read(ImportFormat::AzureLmm, AZURE_LMM, kind).unwrap();
+        assert_eq!(shapes(&imported), ["llm:700>40", "llm:1500>20"]);
+        assert_eq!(imported.arrivals.unwrap()[1], Nanos(750_000_000));
+        let classes = imported.classes.unwrap();
+        assert_eq!([&*classes[0], &*classes[1]], ["text", "images"]);
+    }
+
+    #[test]
+    fn requests_of_stable_diffusion_are_chains_of_steps() {
+        let text = "gmt_create,predict_type,predict_status,exec_time_seconds,groupId,prompt_length,\
+            negative_prompt_length,num_images_per_prompt,num_inference_steps,checkpoint_model_version_id,num_lora\n\
+            2024-01-01 00:00:00,TXT_2_IMG,SUCCEED,7.0,G1,5.0,,1.0,20.0,M1,0\n\
+            2024-01-01 00:00:02,TXT_2_IMG,FAILED,0.0,G2,6.0,,1.0,,M1,1\n\
+            2024-01-01 00:00:03,IMG_2_IMG,SUCCEED,9.0,G1,5.0,2.0,4.0,25.0,M2,0\n";
+        let header = text.lines().next().unwrap();
+        assert_eq!(from_header(header).unwrap(), ImportFormat::Alibaba);
+        let imported = read(ImportFormat::Alibaba, text, None).unwrap();
+        assert_eq!(shapes(&imported), ["chain:20", "chain:25"]);
+        assert_eq!(imported.skipped, 1);
+        assert_eq!(imported.arrivals.unwrap()[1], Nanos(3_000_000_000));
+        assert_eq!(&*imported.classes.unwrap()[1], "IMG_2_IMG");
     }
 }
