@@ -43,6 +43,19 @@ pub(super) struct ObjectiveArgs {
 }
 
 impl ObjectiveArgs {
+    /// The words that give the same objective.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for (option, time) in [("slo", self.slo), ("ttft", self.ttft), ("tbt", self.tbt)] {
+            words.extend(time.map(|time| format!("--{option}={time}")));
+        }
+        words.extend(
+            self.quantile
+                .map(|quantile| format!("--quantile={quantile}")),
+        );
+        words
+    }
+
     pub(super) fn objective(
         &self,
         scenario: &Scenario,

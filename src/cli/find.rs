@@ -77,7 +77,7 @@ pub struct WorkersArgs {
 }
 
 pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
-    args.run(RateSearch, registry)
+    args.run(RateSearch, vec!["find-knee".into()], registry)
 }
 
 pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
@@ -85,11 +85,17 @@ pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
         rate: Rate(args.rate),
         most: args.max_workers,
     };
-    args.search.run(search, registry)
+    let words = vec![
+        "find-workers".into(),
+        format!("--rate={}", args.rate),
+        format!("--max-workers={}", args.max_workers),
+    ];
+    args.search.run(search, words, registry)
 }
 
 impl KneeArgs {
-    fn run<S: ShowSearch>(&self, search: S, registry: &Registry) -> Result<()> {
+    /// Searches; `words` are the name of the command and its own options.
+    fn run<S: ShowSearch>(&self, search: S, words: Vec<String>, registry: &Registry) -> Result<()> {
         let common = &self.common;
         let mut asked = Vec::new();
         for scenario in common.sweep(&self.asked.scenario, &self.sweeps.sweeps, registry)? {
@@ -142,7 +148,7 @@ impl KneeArgs {
             ));
             return common.shown.several().end();
         }
-        searches.write_settings()?;
+        searches.write_settings(&self.command(words))?;
         lock.complete();
         let rows = rows(&asked, found);
         let report = SearchReport {
@@ -154,6 +160,25 @@ impl KneeArgs {
             is_tuning: false,
         };
         report.write_and_show(common, &rows, rows.len(), &search.note(&rows))
+    }
+}
+
+impl KneeArgs {
+    /// The words of the command that does the same search again, without the scenario.
+    fn command(&self, mut words: Vec<String>) -> Vec<String> {
+        words.extend(self.asked.words());
+        words.extend([
+            format!("--tolerance={}", self.tolerance),
+            format!("--replications={}", self.replications),
+            format!("--max-requests={}", self.max_requests),
+            format!("--max-rejected={}", self.max_rejected),
+        ]);
+        let set = self.common.overrides.iter();
+        words.extend(set.map(|pair| format!("--set={pair}")));
+        let sweeps = self.sweeps.sweeps.iter();
+        words.extend(sweeps.map(|values| format!("--sweep={values}")));
+        words.extend(self.common.seed.map(|seed| format!("--seed={seed}")));
+        words
     }
 }
 

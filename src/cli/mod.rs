@@ -30,6 +30,7 @@ pub mod trace;
 pub mod tune;
 pub mod validate;
 mod value_enums;
+mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -101,6 +102,7 @@ commands! {
     Trace(trace::TraceCommand) |command, _, _| trace::run(command);
     Import(import::Args) |args, _, _| import::run(args);
     Reproduce(reproduce::Args) |args, registry, _| reproduce::run(args, registry);
+    Verify(verify::Args) verify::run;
     Replay(replay::Args) |args, registry, _| replay::run(args, registry);
     Explain(explain::Args) explain::run;
     Validate(validate::Args) validate::run;

@@ -62,12 +62,13 @@ impl Caller {
 
 /// Does the work of a command for a caller.
 pub(super) fn answer<T>(caller: &Caller, work: impl FnOnce() -> T) -> (CommandAnswer, T) {
-    CALL.set(Some(ActiveCall {
+    // A command may call another one.
+    let outer = CALL.replace(Some(ActiveCall {
         caller: caller.clone(),
         answer: CommandAnswer::default(),
     }));
     let outcome = work();
-    let call = CALL.take();
+    let call = CALL.replace(outer);
     (call.map(|call| call.answer).unwrap_or_default(), outcome)
 }
 
@@ -84,6 +85,11 @@ pub(super) fn give_note(text: &str) -> bool {
 /// The flag by which the caller stops the command; `None` in a terminal.
 pub(super) fn caller_stop() -> Option<&'static AtomicBool> {
     with_call(|call| call.caller.stop)
+}
+
+/// The caller of this command, or one for a user of a terminal, who stops what `stop` stops.
+pub(super) fn caller_or_user(stop: &'static AtomicBool) -> Caller {
+    with_call(|call| call.caller.clone()).unwrap_or_else(|| Caller::new(stop, |body| body()))
 }
 
 /// A bar that shows nothing and that the caller asks for its position; `None` in a terminal.

@@ -40,3 +40,4 @@ mod shipped;
 mod sweep;
 mod traces;
 mod validate;
+mod verify;

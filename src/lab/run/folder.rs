@@ -176,11 +176,13 @@ impl Folder {
             .zip(&self.fingerprints)
     }
 
-    /// Writes `run.json`, or the corresponding file of a search, unless the file already says the same.
+    /// Writes `run.json`, or the corresponding file of a search with the words of its command, unless the file already
+    /// says the same.
     pub(crate) fn write_settings<S: Borrow<Scenario>>(
         folders: &[Folder],
         scenarios: &[S],
         (file, backend, replications): (&str, SelectedBackend, u32),
+        command: Option<&[String]>,
     ) -> Result<()> {
         let scenarios: Vec<&Scenario> = scenarios.iter().map(Borrow::borrow).collect();
         let folder = &folders[0];
@@ -218,6 +220,9 @@ impl Folder {
                 .iter()
                 .map(|scenario| scenario.resolved_json())
                 .collect();
+        }
+        if let Some(command) = command {
+            settings["command"] = json!(command);
         }
         let path = folder.path.join(file);
         let text = format!("{settings:#}\n");

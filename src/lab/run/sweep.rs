@@ -304,6 +304,7 @@ impl<'s> Sweep<'s> {
             &folders,
             self.scenarios,
             ("run.json", options.backend, options.replications),
+            None,
         )?;
         if shard.is_none() {
             // An old summary would lack the runs that are now added.

@@ -161,14 +161,16 @@ impl<'s, S: Search> SweepSearch<'s, S> {
         &self.folders[0]
     }
 
-    /// Writes what was searched, as `run.json` does for runs.
-    pub fn write_settings(&self) -> Result<()> {
+    /// Writes what was searched, as `run.json` does for runs, and the words of the command that does the same again, but
+    /// for the scenario.
+    pub fn write_settings(&self, command: &[String]) -> Result<()> {
         let file = format!("{}.json", S::NAME);
         let scenarios: Vec<&Scenario> = self.asked.iter().map(|(scenario, _)| scenario).collect();
         Folder::write_settings(
             &self.folders,
             &scenarios,
             (&file, SelectedBackend::SIM, self.effort.replications),
+            Some(command),
         )
     }
 }

@@ -4,5 +4,6 @@ pub mod compare;
 pub mod ledger;
 pub mod recording;
 pub mod replay;
+pub mod rerun;
 pub mod results;
 pub mod set;

@@ -58,7 +58,15 @@ impl Results {
             .nth(depth)
             .filter(|root| root.join(RUN).is_file());
         let root = given.or(full.ancestors().nth(depth)).unwrap_or(&full);
-        let (scenarios, backend) = restore(&root.join(RUN), registry)?;
+        let file = root.join(RUN);
+        let run = read_json(&file)?;
+        let (scenarios, backend) = restore(&run, &file, registry)?;
+        for scenario in &scenarios {
+            let requests = scenario.workload.source();
+            let model = scenario.workload.model.file();
+            let inputs = [(&*requests.given, &**requests)].into_iter().chain(model);
+            require_same_inputs(inputs, &run, &file)?;
+        }
         let within = |folder: &Path| {
             folder
                 .canonicalize()
@@ -98,8 +106,12 @@ impl Results {
     }
 }
 
-fn restore(file: &Path, registry: &Registry) -> Result<(Vec<Scenario>, String)> {
-    let run = read_json(file)?;
+/// The scenarios and the backend of a run, as its `run.json` says.
+pub(super) fn restore(
+    run: &Value,
+    file: &Path,
+    registry: &Registry,
+) -> Result<(Vec<Scenario>, String)> {
     let resolved = run
         .get("scenario")
         .ok_or_else(|| Error::input("has no scenario"))
@@ -111,23 +123,17 @@ fn restore(file: &Path, registry: &Registry) -> Result<(Vec<Scenario>, String)> 
         .map_or(std::slice::from_ref(resolved), Vec::as_slice);
     let restore = |kept| Scenario::restore(kept, Path::new(read_from), file, registry);
     let scenarios = kept.iter().map(restore).collect::<Result<Vec<_>>>()?;
-    scenarios
-        .iter()
-        .try_for_each(|scenario| same_inputs(scenario, &run, file))?;
-    Ok((
-        scenarios,
-        run.get("backend")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .into(),
-    ))
+    let backend = run.get("backend").and_then(Value::as_str);
+    Ok((scenarios, backend.unwrap_or_default().into()))
 }
 
 /// Fails if an input file is not what it was when the run was made.
-fn same_inputs(scenario: &Scenario, run: &Value, file: &Path) -> Result<()> {
-    let requests = scenario.workload.source();
-    let model = scenario.workload.model.file();
-    for (given, path) in [(&*requests.given, &**requests)].into_iter().chain(model) {
+pub(super) fn require_same_inputs<'p>(
+    inputs: impl IntoIterator<Item = (&'p str, &'p Path)>,
+    run: &Value,
+    file: &Path,
+) -> Result<()> {
+    for (given, path) in inputs {
         let then = run
             .get("inputs")
             .and_then(|inputs| inputs.get(given))
@@ -136,8 +142,7 @@ fn same_inputs(scenario: &Scenario, run: &Value, file: &Path) -> Result<()> {
             && hash_of(path)? != then
         {
             return Err(Error::input(format!(
-                "{}: {} is not what it was in this run, so that its requests can't be drawn again; bring back the file of \
-                 then",
+                "{}: {} is not what it was in this run, so that the run can't be made again; bring back the file of then",
                 file.display(),
                 path.display()
             )));
