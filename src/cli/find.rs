@@ -1,5 +1,6 @@
 //! `batchlab find-knee` and `find-workers`.
 
+use std::path::Path;
 use std::slice;
 use std::sync::atomic::AtomicBool;
 
@@ -7,7 +8,7 @@ use super::answers::{AnswerRow, ObjectiveArgs, SearchReport, ShowSearch};
 use super::parts::Parts;
 use super::sim::note_missing_locks;
 use super::{Common, Sweeps, number_in};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::units::Rate;
 use crate::core::policy::registry::Registry;
 use crate::lab::run::executor::SelectedBackend;
@@ -134,7 +135,8 @@ impl KneeArgs {
         let name = &asked[0].0.name;
         let found = common.run_with_progress(runs, name, |stop, done| {
             searches.find(own.as_ref().map(|(_, own)| &own[..]), stop, done)
-        })?;
+        });
+        let found = note_interruption(common, folder, found)?;
         if let Some((shard, own)) = own {
             searches.mark_finished(&mut points, &found);
             let finished = points
@@ -180,6 +182,17 @@ impl KneeArgs {
         words.extend(self.common.seed.map(|seed| format!("--seed={seed}")));
         words
     }
+}
+
+/// Says how an interrupted search goes on.
+pub(super) fn note_interruption<T>(common: &Common, folder: &Path, found: Result<T>) -> Result<T> {
+    if matches!(found, Err(Error::Interrupted)) {
+        common.note(format!(
+            "what was found is kept in {}; go on with --resume",
+            folder.display()
+        ));
+    }
+    found
 }
 
 /// Sets which points are finished, without searching.

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::answers::{AnswerRow, ObjectiveArgs, SearchReport, ShowSearch};
+use super::find::note_interruption;
 use super::sim::note_missing_locks;
 use super::{Common, number_in, stop_on_ctrl_c};
 use crate::base::error::{Error, Result, refuse_if};
@@ -205,16 +206,7 @@ impl Args {
             };
             tuning.find(candidates)
         });
-        let tried = match tried {
-            Err(Error::Interrupted) => {
-                common.note(format!(
-                    "what was found is kept in {}; go on with --resume",
-                    folder.display()
-                ));
-                return Err(Error::Interrupted);
-            }
-            tried => tried?,
-        };
+        let tried = note_interruption(common, &folder, tried)?;
         lock.complete();
         let finalists = tried.iter().filter(|one| one.is_finalist()).count();
         let mut rows: Vec<AnswerRow<S::Answer>> = tried
