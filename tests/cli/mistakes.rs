@@ -69,6 +69,16 @@ fn of_the_scenario() {
             "t.toml:16: policy[1] (padded): label: \"Run.json\" could be a file of results; leave",
         ),
         (
+            "\"B\"",
+            "\".partial\"",
+            "t.toml:16: policy[1] (padded): label: \".partial\" begins with a dot, as the files of a run that is under way",
+        ),
+        (
+            "\"B\"",
+            "\".lock\"",
+            "t.toml:16: policy[1] (padded): label: \".lock\" begins with a dot, as the files of a run that is under way",
+        ),
+        (
             "[[policy]]",
             "[output]\nplots = [\"queue-cfd\"]\n[[policy]]",
             "t.toml:12: output.plots[0]: unknown value \"queue-cfd\"; did you mean queue-cdf?; known: latency-throughput",

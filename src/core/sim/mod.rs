@@ -118,6 +118,9 @@ pub struct SharedSim<T> {
     timing: T,
     now: Nanos,
     workers: Vec<SharedWorker>,
+    /// The instants at which busy workers begin or end tasks. An entry that its worker has left behind stays until it
+    /// comes first.
+    due: BinaryHeap<Reverse<(Nanos, usize)>>,
     done: PendingReports,
 }
 
@@ -176,6 +179,7 @@ impl<T: Timing> SharedSim<T> {
             timing,
             now: Nanos::ZERO,
             workers: (0..workers).map(|_| SharedWorker::new(streams)).collect(),
+            due: BinaryHeap::new(),
             done: BinaryHeap::new(),
         }
     }
@@ -187,20 +191,35 @@ impl<T: Timing> SharedSim<T> {
                 Some(Reverse((at, ..))) => *at,
                 None => Nanos::MAX,
             };
-            let busy = self.workers.iter().filter(|worker| worker.is_busy());
             // A task that ends at the instant of a report may have to be reported before it.
-            match busy.map(|worker| worker.next).min() {
+            match self.next() {
                 Some(next) if next <= until.min(report) => self.step(next),
                 _ => return,
             }
         }
     }
 
+    /// The next instant at which a task begins or ends.
+    fn next(&mut self) -> Option<Nanos> {
+        while let Some(&Reverse((at, worker))) = self.due.peek() {
+            let worker = &self.workers[worker];
+            if worker.is_busy() && worker.next == at {
+                return Some(at);
+            }
+            self.due.pop();
+        }
+        None
+    }
+
     /// Begins and ends the tasks of this instant on all workers that have any.
     fn step(&mut self, at: Nanos) {
-        for worker in &mut self.workers {
-            if worker.is_busy() && worker.next == at {
-                worker.step(at, &mut self.done);
+        while self.next() == Some(at)
+            && let Some(Reverse((_, place))) = self.due.pop()
+        {
+            let worker = &mut self.workers[place];
+            worker.step(at, &mut self.done);
+            if worker.is_busy() {
+                self.due.push(Reverse((worker.next, place)));
             }
         }
     }
@@ -322,6 +341,7 @@ impl<T: Timing> Backend for SharedSim<T> {
             worker.wait_for(stream);
             worker.look_ahead();
         }
+        self.due.push(Reverse((worker.next, task.worker.index())));
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {

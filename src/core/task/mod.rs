@@ -2,7 +2,7 @@
 //! metric.
 
 mod launches;
-mod worker_set;
+pub(super) mod worker_set;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

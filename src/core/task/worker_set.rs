@@ -2,7 +2,7 @@
 
 /// A set of workers with numbers below 65,536: a bit for each worker, and a bit for each word of bits that is not
 /// empty.
-pub(super) struct WorkerSet {
+pub(crate) struct WorkerSet {
     words: Vec<u64>,
     filled: Vec<u64>,
 }

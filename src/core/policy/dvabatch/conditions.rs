@@ -13,7 +13,8 @@ pub trait Conditions {
         0
     }
 
-    /// Decides which queries enter. It is called while requests wait and the first stage can take a batch.
+    /// Decides which queries enter. It is called while requests wait and the first stage can take a batch. The answer
+    /// depends on the view only: workers without a batch are not asked after one of them has declined.
     fn enter(&mut self, entry: &EntryView<'_>) -> Option<Enter>;
 
     /// The instant at which [`Conditions::enter`] must be called even without events.

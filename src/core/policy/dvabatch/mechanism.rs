@@ -50,6 +50,11 @@ impl Mechanism {
         mechanism
     }
 
+    /// Whether the worker has no batch and its first stage waits for one.
+    pub fn is_idle(&self) -> bool {
+        self.table.rows().next().is_none() && self.executors[0].state == ExecutorState::Active
+    }
+
     /// Adds the executors and buffers of all stages up to this one.
     fn reach(&mut self, stage: Stage) {
         let stages = self.executors.len().max(stage.index() + 1);

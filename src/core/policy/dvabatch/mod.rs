@@ -23,6 +23,7 @@ pub use self::settings::{Diversity, DvaBatch, Lazy, RoomFor, StageRule, Stages};
 pub use self::slicing::{Slicing, StageDurations};
 pub use self::table::{BatchRow, BatchTable, Query};
 use super::prelude::*;
+use crate::core::task::worker_set::WorkerSet;
 
 mod conditions;
 mod mechanism;
@@ -61,6 +62,10 @@ pub struct BufferPair(pub u8);
 /// A policy of stages under given conditions.
 pub struct Staged {
     mechanisms: Vec<Mechanism>,
+    /// The workers without a batch. All of them answer alike, so one that takes nothing speaks for the others.
+    idle: WorkerSet,
+    /// All other workers.
+    busy: WorkerSet,
     lines: WaitingLines,
     conditions: Box<dyn Conditions>,
     now: Nanos,
@@ -73,11 +78,13 @@ impl Staged {
         sets: u8,
         conditions: Box<dyn Conditions>,
     ) -> Staged {
-        let workers = (0..workers as u16).map(WorkerId);
+        let ids = (0..workers as u16).map(WorkerId);
         Staged {
-            mechanisms: workers
+            mechanisms: ids
                 .map(|worker| Mechanism::new(worker, Arc::clone(slicing), sets))
                 .collect(),
+            idle: WorkerSet::all(workers),
+            busy: WorkerSet::none(workers),
             lines: WaitingLines::default(),
             conditions,
             now: Nanos::ZERO,
@@ -108,8 +115,32 @@ impl Policy for Staged {
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         self.now = dispatch.now();
-        for mechanism in &mut self.mechanisms {
+        let mut next = 0;
+        let mut declined = false;
+        loop {
+            let busy = self.busy.first_from(next);
+            let idle = if declined || self.lines.is_empty() {
+                None
+            } else {
+                self.idle.first_from(next)
+            };
+            // Workers take requests in ascending order.
+            let Some(worker) = busy.into_iter().chain(idle).min() else {
+                break;
+            };
+            let mechanism = &mut self.mechanisms[worker];
             mechanism.advance(&mut self.lines, &mut *self.conditions, dispatch);
+            let was_idle = idle == Some(worker);
+            let is_idle = mechanism.is_idle();
+            declined = was_idle && is_idle;
+            if was_idle && !is_idle {
+                self.idle.remove(worker);
+                self.busy.insert(worker);
+            } else if !was_idle && is_idle {
+                self.busy.remove(worker);
+                self.idle.insert(worker);
+            }
+            next = worker + 1;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Checks of the mechanism and its policies.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::stage::{Buffers, ExecutorState};
 use super::table::StageItem;
@@ -278,6 +278,56 @@ fn who_skips_a_stage_stays_in_the_batch() {
     // Newcomers skip nothing. One batch fills the device: both run at half speed from 20 until the first two have
     // passed stage 2 at 44. The others have passed it at 80, and the four end together.
     assert_eq!(finishes_with_skips(2, &[0, 0, 20, 20]), [110; 4]);
+}
+
+/// Two queries form a batch. Counts how often workers are asked.
+struct Counted(Arc<AtomicUsize>);
+
+impl Conditions for Counted {
+    fn enter(&mut self, entry: &EntryView<'_>) -> Option<Enter> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Figure8.enter(entry)
+    }
+}
+
+/// At 0, one of the idle workers declines a single query. At 5, the first worker takes both. At 6, the first worker is
+/// at work, and the next one declines.
+#[test]
+fn one_idle_worker_answers_for_all() {
+    let model = Model::Lstm;
+    let cells = model.cell_types();
+    let arrivals = [0, 5, 6, 7].map(Nanos);
+    let shapes = arrivals.iter().map(|_| Shape::Chain(4));
+    let requests = Requests::unfold(shapes.collect(), &model).unwrap();
+    let slicing = Arc::new(Slicing::Chain {
+        cell: CellId(0),
+        steps: 4,
+    });
+    let mut finishes = Vec::new();
+    let mut asked = Vec::new();
+    for workers in [2, 1000] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let conditions = Box::new(Counted(Arc::clone(&calls)));
+        let mut policy = Staged::new(workers, &slicing, 2, conditions);
+        let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,4,10\n", "costs").unwrap();
+        let costs = costs.costs_for(&cells, Overhead::default()).unwrap();
+        let mut backend = sim::backend(workers, 4, costs);
+        let mut recorder = FullRecord::new(4, workers, 1, RecordOptions::default());
+        let mut source = OpenLoop::new(&requests, &arrivals);
+        engine::run(
+            &mut source,
+            &mut policy,
+            &mut *backend,
+            &mut recorder,
+            workers,
+            &AtomicBool::new(false),
+        )
+        .unwrap();
+        finishes.push(recorder.finish);
+        asked.push(calls.load(Ordering::Relaxed));
+    }
+    assert_eq!(asked[0], asked[1], "998 more idle workers are not asked");
+    assert_eq!(finishes[1], finishes[0]);
 }
 
 /// The instants at which requests finish if this number of queries skips the second stage.
