@@ -10,6 +10,7 @@ use batchlab::results::columns::Value;
 use batchlab::results::logs::{RequestLine, TokenLine};
 use batchlab::results::{summary, write};
 use batchlab::run::executor::{Executors, SelectedBackend, Verify};
+use batchlab::run::folder::EarlierResults;
 use batchlab::run::shard::PlannedPoint;
 use batchlab::run::{self, KeptRecord, KeptRun, RunOptions, RunReport, Sweep};
 use batchlab::scenario::Scenario;
@@ -178,7 +179,7 @@ impl StudyRequest {
             resume: self.resume,
             shard: None,
         };
-        let points = run::points(&scenarios, &options, false)?;
+        let points = run::points(&scenarios, &options, EarlierResults::Unread)?;
         steps.all.store(points.len() as u64, Ordering::Relaxed);
         let progress = || {
             steps.done.fetch_add(1, Ordering::Relaxed);
