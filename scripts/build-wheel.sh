@@ -24,7 +24,7 @@ build() {
   start=$(seconds)
   rm -f target/wheels/batchlab-*"$1".whl
   PATH=$PWD/$tools/bin:$PATH maturin build --release --locked --zig --target "$1-unknown-linux-gnu" \
-    --compatibility manylinux_2_28 --out target/wheels
+    --compatibility manylinux_2_28 --compression-level 9 --out target/wheels
   wheel=$(echo target/wheels/batchlab-*"$1".whl)
   echo "built in $(since "$start")"
 }

@@ -23,7 +23,7 @@ pub(super) struct ObjectiveArgs {
     #[arg(value_name = "SCENARIO")]
     pub(super) scenario: PathBuf,
 
-    /// Latency objective for all requests, with its unit, such as 100ms [default: the slo of each [[class]], and the
+    /// Latency objective for all requests, with its unit, such as 100ms [default: the slo of each `[[class]]`, and the
     /// scenario's metrics.slo for classes without one]
     #[arg(long, value_parser = Nanos::parse)]
     slo: Option<Nanos>,

@@ -11,7 +11,7 @@ pub type Notation = fn(&str) -> Result<ParsedTrees, String>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParsedTrees {
     pub trees: Vec<TreeAtLine>,
-    /// The number of leaves without a word ([`EMPTY`]) that were left out, with the nodes that had no other leaves.
+    /// The number of leaves without a word (`EMPTY`) that were left out, with the nodes that had no other leaves.
     pub empty_leaves: usize,
 }
 

@@ -1,5 +1,5 @@
 //! Measures the costs of tasks on a real device, as the simulator's cost table. Two protocols submit tasks as policies
-//! do: [`steady`], trains of tasks back to back, and [`service`], requests under a real policy. The rows of the table:
+//! do: `steady`, trains of tasks back to back, and `service`, requests under a real policy. The rows of the table:
 //!
 //! - A **cell**: a task with the members of the task before, from start to finish. Trees and feed-forward networks
 //!   always change members, so their times include the gather.
@@ -8,25 +8,25 @@
 //! - **whole**: steps in tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), and the time of such a task
 //!   outside its steps.
 //! - **persistent**: a step in a persistent kernel (`CELL.persistent`), and the launch (`CELL.persistent.launch`).
-//! - **demand**: the share of the device that a step uses, from steps on several streams at once ([`streams`]).
+//! - **demand**: the share of the device that a step uses, from steps on several streams at once (`streams`).
 //! - Operators of **listed networks**, in tasks of whole requests.
 //! - **whole.shrink**, **whole.grow**, **whole.host**: what levels of whole requests cost on a GPU beside their steps, and
-//!   the host's time to queue them ([`levels`]).
+//!   the host's time to queue them (`levels`).
 //! - **task**: from the finish of a task to the start of the next in the queue.
 //! - **launch**: from the finish of a task with an empty queue to the start of the task decided upon then. On GPUs, also
 //!   with exchanged members (**launch.gather**) and several tasks of a decision (**launch.further**).
 //!
 //! The batch sizes are those between which times are nearly straight lines ([`stairs`]).
 //!
-//! Beside the table is the record of noise: the times of all tasks, and how late tasks start on idle workers ([`starts`]).
+//! Beside the table is the record of noise: the times of all tasks, and how late tasks start on idle workers (`starts`).
 //!
 //! A GPU's task times are those that the host sees, and it does not look while it submits. So trains are longer there,
 //! tasks that ended during the submission do not count, and the launch includes an idle GPU's delay.
 //!
-//! [`blocks`] of sizes in a random order, and a fit of the costs of sizes and the slowness of blocks ([`samples`]),
+//! `blocks` of sizes in a random order, and a fit of the costs of sizes and the slowness of blocks (`samples`),
 //! keep disturbances of a second and drifts out of the table. Values are medians and deviations come from quartiles, so
 //! that a pause affects one task. The mean of a run includes pauses, so cells' medians are multiplied by
-//! [`samples::mean_over_median`].
+//! `samples::mean_over_median`.
 
 mod blocks;
 mod decisions;
