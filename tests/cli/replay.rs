@@ -132,7 +132,7 @@ fn what_cannot_be_replayed_is_refused() {
     desk.run(&["replay", "out/t"]).failed(2, "out/t/run.json: ");
     desk.run(&["replay", "out/t"]).failed(
         2,
-        "lengths.csv is not what it was in this run, so that its requests can't",
+        "lengths.csv is not what it was in this run, so that the run can't be made",
     );
     fs::remove_file(desk.path("lengths.csv")).unwrap();
     desk.run(&["replay", "out/t"]).failed(

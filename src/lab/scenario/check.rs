@@ -292,8 +292,7 @@ fn folder_safe(key: &str, text: &str) -> Result<(), String> {
     }
     if text.starts_with('.') {
         return Err(format!(
-            "{key}: \"{text}\" cannot name a folder of results; names that begin with a dot are those of locks and \
-             unfinished runs"
+            "{key}: \"{text}\" begins with a dot, as the files of a run that is under way do; leave the dot out"
         ));
     }
     match folder_name(text).len() {
@@ -616,13 +615,8 @@ fn policy<'s>(
     let refuse = |problem: String| section.refuse(&problem);
     let label = label.unwrap_or(kind);
     folder_safe("label", &label).map_err(refuse)?;
-    // The folder is next to result files and a run's own hidden files, so it must not be named like one.
+    // The folder is next to result files, so it must not be named like one.
     let folder = folder_name(&label).to_lowercase();
-    if folder.starts_with('.') {
-        return Err(refuse(format!(
-            "label: \"{label}\" begins with a dot, as the files of a run that is under way do; leave the dot out"
-        )));
-    }
     if [".csv", ".json", ".svg", ".png"]
         .iter()
         .any(|ending| folder.ends_with(ending))

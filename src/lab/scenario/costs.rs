@@ -163,19 +163,7 @@ impl PolicyCosts {
         settings: &dyn Settings,
         setup: Setup<'_>,
     ) -> Result<Box<dyn Policy>, String> {
-        let kind = settings.describe().name;
-        let model = setup.model;
-        if settings.iterates() && !model.is_llm() {
-            return Err(format!(
-                "{kind} serves language models only (llm or llm:FILE), not {}",
-                model.name()
-            ));
-        }
-        if model.is_llm() && !settings.iterates() {
-            return Err(format!(
-                "{kind} serves no language models; use static, orca, vllm or sarathi"
-            ));
-        }
+        require_served(settings, setup.model)?;
         settings.build(&self.within(setup)).map_err(|problem| {
             match self.reason_for(settings, setup) {
                 Some(broken) => broken.to_string(),
@@ -187,6 +175,7 @@ impl PolicyCosts {
     /// Why the scenario's costs are not known, if that is all that keeps a policy from being built.
     pub fn reason_for(&self, settings: &dyn Settings, setup: Setup<'_>) -> Option<&str> {
         let broken = self.0.broken.as_deref()?;
+        require_served(settings, setup.model).ok()?;
         let any: Arc<dyn CostModel> = Arc::new(AnyCosts);
         let with_costs = Setup {
             costs: Some(&any),
@@ -194,6 +183,21 @@ impl PolicyCosts {
         };
         settings.build(&with_costs).ok()?;
         Some(broken)
+    }
+}
+
+/// Refuses a model that a policy does not serve, whatever its costs are.
+fn require_served(settings: &dyn Settings, model: &Model) -> Result<(), String> {
+    let kind = settings.describe().name;
+    match (settings.iterates(), model.is_llm()) {
+        (true, false) => Err(format!(
+            "{kind} serves language models only (llm or llm:FILE), not {}",
+            model.name()
+        )),
+        (false, true) => Err(format!(
+            "{kind} serves no language models; use static, orca, vllm or sarathi"
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -29,7 +29,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "name = \"s\"",
             "name = \".lock\"",
-            "s.toml:1: name: \".lock\" cannot name a folder of results; names that begin with a dot are",
+            "s.toml:1: name: \".lock\" begins with a dot, as the files of a run that is under way do; leave",
         ),
         (
             "name = \"s\"",
