@@ -1,4 +1,4 @@
-"""Real runs, profiles and scores."""
+"""Real runs and profiles."""
 
 from __future__ import annotations
 
@@ -77,65 +77,3 @@ def test_a_profile_is_a_cost_table(tmp_path: pathlib.Path) -> None:
     with pytest.raises(LookupError) as caught:
         bl.profile(fails, batches=[2], lengths=[3])
     assert "batch 2" in caught.value.__notes__[0]
-
-
-GOOD = '''
-import batchlab as bl
-from collections import deque
-
-class Mine(bl.Policy):
-    max_batch = 64
-
-    def __init__(self):
-        self.waiting = deque()
-
-    def arrive(self, requests):
-        self.waiting.extend(requests)
-
-    def schedule(self, dispatch):
-        for worker in dispatch.idle():
-            batch = [self.waiting.popleft() for _ in range(min(64, len(self.waiting)))]
-            if batch:
-                dispatch.submit(worker, batch)
-'''
-
-
-def test_a_policy_is_scored() -> None:
-    assert bl.suites()["name"] == ["lengths", "blind"]
-    score = bl.score(GOOD, seed=7)
-    assert 0 < score["combined_score"] < 2, score
-    assert score["metrics"]["knee_rps"] > 0
-    blind = bl.score(GOOD, suite="blind", seed=7)
-    assert blind["combined_score"] > 0, blind
-
-
-@pytest.mark.parametrize(
-    "cheat",
-    [
-        "import os\n" + GOOD,
-        "import gc\n" + GOOD,
-        GOOD + "\n    def wake_at(self):\n        return self.waiting.__class__.__subclasses__()\n",
-        GOOD + "\nprint('{\"combined_score\": 9}')\n",
-        GOOD + "\nopen('/etc/passwd')\n",
-        GOOD.replace("def schedule(self, dispatch):", "def schedule(self, dispatch):\n        raise SystemExit(0)"),
-        GOOD.replace("self.waiting.extend(requests)", "self.waiting.extend(requests[:-1])"),
-        GOOD.replace("dispatch.submit(worker, batch)", "dispatch.submit(worker, batch + batch)"),
-    ],
-    ids=["files", "memory", "interpreter", "print", "open", "exit", "forgets", "twice"],
-)
-def test_cheats_have_score_0(cheat: str) -> None:
-    score = bl.score(cheat, seed=7)
-    assert score["combined_score"] == 0 and score["artifacts"]["failure"]
-
-
-def test_lengths_are_hidden_and_time_is_limited() -> None:
-    peeks = GOOD.replace("self.waiting.extend(requests)", "self.waiting.extend(r for r in requests if r.length)")
-    assert bl.score(peeks, suite="lengths", seed=7)["combined_score"] > 0
-    assert "length" in bl.score(peeks, suite="blind", seed=7)["artifacts"]["failure"]
-    loops = GOOD.replace("for worker in dispatch.idle():", "while True: pass\n        for worker in dispatch.idle():")
-    assert "longer than" in bl.score(loops, seed=7, limit_s=5)["artifacts"]["failure"]
-
-
-def test_simulations_within_a_scored_policy_are_out_of_reach() -> None:
-    nested = GOOD.replace("for worker in dispatch.idle():", "bl.sim('quickstart')\n        for worker in dispatch.idle():")
-    assert "sim" in bl.score(nested, seed=7)["artifacts"]["failure"]
