@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import fractions
 import json
 import linecache
+import math
 import os
 import platform
 import random
@@ -183,6 +185,19 @@ class Dispatch:
         self._idle = [idle for idle in self._idle if idle != worker]
 
 
+# Nanoseconds of the units that scenarios know.
+UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def time_ns(text: str) -> int:
+    """A time with its unit, such as "2ms", in nanoseconds, as that of batchlab, which is not in this process."""
+    number = text.strip().rstrip("nuµms")
+    unit = text.strip()[len(number) :]
+    if unit not in UNITS or not set(number) <= set("0123456789. "):
+        raise ValueError(f"{text!r} is not a time with a unit; write it as 250us, 2ms or 1.5s")
+    return math.floor(fractions.Fraction(number) * UNITS[unit] + fractions.Fraction(1, 2))
+
+
 def limit(memory: int, seconds: int) -> None:
     """Gives up what a policy does not need: memory and time above a limit, files, processes, and the calls for them."""
     for kind, most in (
@@ -226,7 +241,7 @@ def load_policy(source: str, name: str | None) -> Any:
     module = types.ModuleType("judged")
     sys.modules["judged"] = module
     own = types.ModuleType("batchlab")
-    own.__dict__.update(Policy=Policy, Request=Request, Task=Task, Dispatch=Dispatch)
+    own.__dict__.update(Policy=Policy, Request=Request, Task=Task, Dispatch=Dispatch, time_ns=time_ns)
     sys.modules["batchlab"] = own
     module.__dict__.update(bl=own, batchlab=own)
     exec(compile(ast.parse(source, SOURCE), SOURCE, "exec"), module.__dict__)

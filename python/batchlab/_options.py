@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping
 
-from . import _toml
+from . import _batchlab, _toml
 
 
 def arguments(options: Mapping[str, Any]) -> list[str]:
@@ -39,3 +39,19 @@ def text(value: Any) -> str:
     if isinstance(value, (list, tuple, range)):
         return ",".join(text(part) for part in value)
     return _toml.value(value)
+
+
+def require_whole(name: str, value: Any, least: int, most: int) -> None:
+    """Refuses an argument that is no whole number within its bounds, and not None either.
+
+    Raises InputError with the name of the argument.
+    """
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise _batchlab.InputError(f"{name}: {value!r} is not a whole number from {least} to {most}")
+
+
+def require_seed(seed: Any) -> None:
+    """Refuses what is no seed."""
+    require_whole("seed", seed, 0, (1 << 64) - 1)

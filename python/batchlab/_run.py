@@ -272,6 +272,11 @@ class Figure:
         return f"Figure({' '.join(self._arguments[2:])})"
 
 
+# The largest values of arguments that the command has, too.
+MOST_REPLICATIONS = 10_000
+MOST_THREADS = 1024
+
+
 def _run(
     scenario: ScenarioLike,
     *,
@@ -292,10 +297,9 @@ def _run(
     prepared = prepare(scenario, set=set, sweep=sweep, policies=policies)
     if resume and prepared.kinds.classes:
         raise _batchlab.InputError("resume: runs with policies in Python can't be resumed; leave it out")
-    if not isinstance(replications, int) or replications < 1:
-        raise _batchlab.InputError(f"replications: {replications!r} is no whole number of at least 1")
-    if threads is not None and threads < 1:
-        raise _batchlab.InputError(f"threads: {threads!r} is no whole number of at least 1")
+    _options.require_whole("repeats" if real else "replications", replications, 1, MOST_REPLICATIONS)
+    _options.require_whole("threads", threads, 1, MOST_THREADS)
+    _options.require_seed(seed)
     folder = None
     if out is None:
         import tempfile

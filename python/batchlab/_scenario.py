@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping, Union
 
-from . import _batchlab, _toml
+from . import _batchlab, _options, _toml
 from ._batchlab import Table, time_ns
 from ._policy import Kinds
 
@@ -176,7 +176,7 @@ def asked_costs(function: Any, prepared: Prepared) -> str:
             for batch in range(1, largest + 1):
                 time = function(cell, batch, length)
                 if not time >= 0:
-                    raise ValueError(f"device.costs: the function gives {time!r} for {cell}, {batch}, {length}; "
+                    raise _batchlab.InputError(f"device.costs: the function gives {time!r} for {cell}, {batch}, {length}; "
                                      "a time is a number of nanoseconds of at least 0")
                 size = f"{length}," if is_sized else "," if sized else ""
                 lines.append(f"{cell},{size}{batch},{round(time)}")
@@ -201,6 +201,7 @@ def scenario(
     """
     import json
 
+    _options.require_seed(seed)
     prepared = prepare(scenario, set=set, policies=policies)
     text = _batchlab.resolved_scenario(prepared.path, prepared.overrides, seed, prepared.kinds.classes)
     resolved: dict[str, Any] = json.loads(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, TypedDict
 
-from . import _batchlab
+from . import _batchlab, _options
 from ._run import Run, sim
 
 # The seconds of the processor that a policy may take, for all of its runs together.
@@ -101,8 +101,7 @@ def score(
     chosen = SUITES.get(suite)
     if chosen is None:
         raise _batchlab.InputError(f"suite: unknown suite {suite!r}; the suites are {', '.join(SUITES)}")
-    if seed is not None and not (isinstance(seed, int) and 0 <= seed < 1 << 64):
-        raise _batchlab.InputError(f"seed: {seed!r} is no whole number from 0 to 2^64 - 1")
+    _options.require_seed(seed)
     if not (isinstance(limit_s, (int, float)) and 0 < limit_s < 1e6):
         raise _batchlab.InputError(f"limit_s: {limit_s!r} is not a number of seconds above 0 and below 1,000,000")
     if not (isinstance(memory, int) and LEAST_MEMORY <= memory < 1 << 62):

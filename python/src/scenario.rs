@@ -7,10 +7,9 @@ use batchlab::policy::registry::{Batches, Registry};
 use batchlab::run::inputs::RunInputs;
 use batchlab::scenario::Scenario;
 use batchlab::units::Nanos;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::errors::{Raised, to_exception};
+use crate::errors::{InputError, Raised, to_exception};
 use crate::policy::{PolicyClass, registry};
 
 /// A file in memory, which scenarios find by its path as long as the object lives.
@@ -102,7 +101,7 @@ pub fn policies() -> Vec<(&'static str, &'static str, String)> {
 /// A time with its unit, such as "2ms", in nanoseconds.
 #[pyfunction]
 pub fn time_ns(text: &str) -> PyResult<u64> {
-    let time = Nanos::parse(text).map_err(PyValueError::new_err)?;
+    let time = Nanos::parse(text).map_err(InputError::new_err)?;
     Ok(time.0)
 }
 

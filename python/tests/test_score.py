@@ -8,6 +8,7 @@ from typing import Any
 
 import batchlab as bl
 import pytest
+from batchlab import _judged
 from batchlab._judge import Source
 from batchlab._suites import SUITES
 from policies import Padded
@@ -90,6 +91,24 @@ def test_a_score_repeats_and_explains(tmp_path: pathlib.Path) -> None:
     assert "waited" in first["artifacts"]["explanation"]
     drawn = {bl.score("x = 1\n")["artifacts"]["seed"] for _ in range(3)}
     assert len(drawn) == 3
+
+
+def test_the_example_of_deadlines_is_judged() -> None:
+    example = pathlib.Path(__file__).parent.parent / "examples" / "edf.py"
+    score = bl.score(example, "deadlines", seed=5)
+    assert score["combined_score"] > 0 and "failure" not in score["artifacts"], score
+
+
+@pytest.mark.parametrize("text", ["1ms", " 2.5 ms", "0.0004us", "1.0005us", "7ns", "3µs", "0s", "18446744073.709551615s"])
+def test_times_are_read_alike_in_the_process_of_a_judged_policy(text: str) -> None:
+    assert _judged.time_ns(text) == bl.time_ns(text)
+
+
+@pytest.mark.parametrize("text", ["1", "ms", "1min", "1e-3s", "-", ""])
+def test_what_is_no_time_is_none_there_either(text: str) -> None:
+    for read in (bl.time_ns, _judged.time_ns):
+        with pytest.raises(ValueError):
+            read(text)
 
 
 def test_suites_are_listed_and_each_runs() -> None:

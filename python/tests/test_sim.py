@@ -135,8 +135,9 @@ def test_mistakes_name_the_key_and_no_line() -> None:
         bl.sim("quickstart", sweep={"device.workers": 2})  # type: ignore[dict-item]
     with pytest.raises(bl.InputError, match="the seed is swept"):
         bl.sim("quickstart", sweep={"seed": [1, 2]}, seed=1)
-    with pytest.raises(ValueError, match="threads"):
-        bl.sim("quickstart", threads=0)
+    assert message("quickstart", threads=0) == "threads: 0 is not a whole number from 1 to 1024"
+    assert message("quickstart", seed=-1).startswith("seed: -1 is not a whole number from 0")
+    assert message("quickstart", replications=True).startswith("replications: True is not")
 
 
 def test_costs_may_be_a_function_or_a_frame() -> None:

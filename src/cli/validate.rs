@@ -31,8 +31,8 @@ use crate::lab::validate::set::{
 /// and say how wide these are, and how many are near the simulated median or in the interval. Rates and lengths differ
 /// from those of the profile.
 ///
-/// With --minutes, everything takes about that long: there are fewer and shorter real runs, a shorter profile and fewer
-/// simulations. Each scenario gets time in proportion to its policies. The plan is printed before the first measurement.
+/// The whole validation takes about as long as --minutes says: it makes fewer and shorter real runs, a shorter profile
+/// and fewer simulations. Each scenario gets time in proportion to its policies. The plan is printed before the first measurement.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenarios that draw their requests, files or names [default: those of validate, on GPUs those of validate/gpu]

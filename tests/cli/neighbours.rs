@@ -22,6 +22,18 @@ const TUNE: [&str; 9] = [
     "tune", "t.toml", "-q", "--policy", "T", "--slo", "20ms", "--out", "out",
 ];
 
+/// A search that is short and coarse.
+const FEW: [&str; 8] = [
+    "--replications",
+    "2",
+    "--tolerance",
+    "0.1",
+    "--max-requests",
+    "8000",
+    "--set",
+    "arrivals.process=poisson",
+];
+
 #[test]
 fn the_best_settings_are_found_and_written() {
     let desk = images();
@@ -82,19 +94,10 @@ fn the_best_settings_are_found_and_written() {
 fn the_chosen_settings_are_marked_and_keep_their_caveat() {
     let desk = images();
     let tune = |more: &[&str]| {
-        let few = [
-            "--replications",
-            "2",
-            "--tolerance",
-            "0.1",
-            "--max-requests",
-            "8000",
-            "--set",
-            "arrivals.process=poisson",
-            "--over",
-            "max_batch=1,2,4",
-        ];
-        desk.run(&[&TUNE[..], &few, more].concat()).ok().stdout
+        let over = ["--over", "max_batch=1,2,4"];
+        desk.run(&[&TUNE[..], &FEW, &over, more].concat())
+            .ok()
+            .stdout
     };
     let told = tune(&[]);
     let chosen: Vec<&str> = told
@@ -134,19 +137,7 @@ fn the_chosen_settings_are_marked_and_keep_their_caveat() {
 #[test]
 fn tune_goes_on_where_it_was_and_excludes_others() {
     let desk = images();
-    let tune = |more: &[&str]| {
-        let few = [
-            "--replications",
-            "2",
-            "--tolerance",
-            "0.1",
-            "--max-requests",
-            "8000",
-            "--set",
-            "arrivals.process=poisson",
-        ];
-        desk.run(&[&TUNE[..], &few, more].concat())
-    };
+    let tune = |more: &[&str]| desk.run(&[&TUNE[..], &FEW, more].concat());
     let values = ["--over", "max_batch=1,2,4"];
     let whole = tune(&values).ok();
     let files = desk.files("out");

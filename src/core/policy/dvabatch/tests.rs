@@ -206,34 +206,45 @@ fn show(item: &StageItem) -> String {
     format!("({}, {}, {})", item.row.0, item.start, item.num)
 }
 
-#[test]
-fn the_example_of_figure_8() {
+/// The instants at which chains of four cells finish that arrive at these instants. `rows` are those of the cost table.
+fn finishes(policy: &mut dyn Policy, workers: usize, rows: &str, arrivals: &[u64]) -> Vec<u64> {
     let model = Model::Lstm;
-    let cells = model.cell_types();
-    let shapes: Arc<[Shape]> = (0..4).map(|_| Shape::Chain(4)).collect();
-    let requests = Requests::unfold(shapes, &model).unwrap();
-    let slicing = Arc::new(Slicing::Chain {
-        cell: CellId(0),
-        steps: 1,
-    });
-    let mut policy = Snapshots {
-        staged: Staged::new(1, &slicing, 2, Box::new(Figure8)),
-        snapshots: Vec::new(),
-    };
-    let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,4,10\n", "costs").unwrap();
-    let mut backend = sim::backend(1, 4, costs.costs_for(&cells, Overhead::default()).unwrap());
-    let arrivals = [0, 0, 15, 15].map(Nanos);
-    let mut recorder = FullRecord::new(4, 1, 1, RecordOptions::default());
+    let shapes = arrivals.iter().map(|_| Shape::Chain(4));
+    let requests = Requests::unfold(shapes.collect(), &model).unwrap();
+    let costs = CostTable::parse(&format!("cell,batch,ns\n{rows}"), "costs").unwrap();
+    let costs = costs.costs_for(&model.cell_types(), Overhead::default());
+    let mut backend = sim::backend(workers, 4, costs.unwrap());
+    let mut recorder = FullRecord::new(arrivals.len(), workers, 1, RecordOptions::default());
+    let arrivals: Vec<Nanos> = arrivals.iter().map(|at| Nanos(*at)).collect();
     let mut source = OpenLoop::new(&requests, &arrivals);
     engine::run(
         &mut source,
-        &mut policy,
+        policy,
         &mut *backend,
         &mut recorder,
-        1,
+        workers,
         &AtomicBool::new(false),
     )
     .unwrap();
+    let finishes = recorder.finish.iter();
+    finishes.map(|finish| finish.0).collect()
+}
+
+/// The chains of four cells, in stages of so many cells.
+fn chain_stages(steps: u32) -> Arc<Slicing> {
+    Arc::new(Slicing::Chain {
+        cell: CellId(0),
+        steps,
+    })
+}
+
+#[test]
+fn the_example_of_figure_8() {
+    let mut policy = Snapshots {
+        staged: Staged::new(1, &chain_stages(1), 2, Box::new(Figure8)),
+        snapshots: Vec::new(),
+    };
+    let finished = finishes(&mut policy, 1, "lstm,1,10\nlstm,4,10\n", &[0, 0, 15, 15]);
     assert_eq!(
         policy.snapshots,
         [
@@ -250,7 +261,7 @@ fn the_example_of_figure_8() {
             "65:",
         ]
     );
-    assert_eq!(recorder.finish, [55, 55, 65, 65].map(Nanos));
+    assert_eq!(finished, [55, 55, 65, 65]);
 }
 
 struct Skipping(u32);
@@ -294,70 +305,25 @@ impl Conditions for Counted {
 /// at work, and the next one declines.
 #[test]
 fn one_idle_worker_answers_for_all() {
-    let model = Model::Lstm;
-    let cells = model.cell_types();
-    let arrivals = [0, 5, 6, 7].map(Nanos);
-    let shapes = arrivals.iter().map(|_| Shape::Chain(4));
-    let requests = Requests::unfold(shapes.collect(), &model).unwrap();
-    let slicing = Arc::new(Slicing::Chain {
-        cell: CellId(0),
-        steps: 4,
-    });
-    let mut finishes = Vec::new();
+    let mut finished = Vec::new();
     let mut asked = Vec::new();
     for workers in [2, 1000] {
         let calls = Arc::new(AtomicUsize::new(0));
         let conditions = Box::new(Counted(Arc::clone(&calls)));
-        let mut policy = Staged::new(workers, &slicing, 2, conditions);
-        let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,4,10\n", "costs").unwrap();
-        let costs = costs.costs_for(&cells, Overhead::default()).unwrap();
-        let mut backend = sim::backend(workers, 4, costs);
-        let mut recorder = FullRecord::new(4, workers, 1, RecordOptions::default());
-        let mut source = OpenLoop::new(&requests, &arrivals);
-        engine::run(
-            &mut source,
-            &mut policy,
-            &mut *backend,
-            &mut recorder,
-            workers,
-            &AtomicBool::new(false),
-        )
-        .unwrap();
-        finishes.push(recorder.finish);
+        let mut policy = Staged::new(workers, &chain_stages(4), 2, conditions);
+        let rows = "lstm,1,10\nlstm,4,10\n";
+        finished.push(finishes(&mut policy, workers, rows, &[0, 5, 6, 7]));
         asked.push(calls.load(Ordering::Relaxed));
     }
     assert_eq!(asked[0], asked[1], "998 more idle workers are not asked");
-    assert_eq!(finishes[1], finishes[0]);
+    assert_eq!(finished[1], finished[0]);
 }
 
 /// The instants at which requests finish if this number of queries skips the second stage.
 fn finishes_with_skips(skipping: u32, arrivals: &[u64]) -> Vec<u64> {
-    let model = Model::Lstm;
-    let cells = model.cell_types();
-    let shapes = arrivals.iter().map(|_| Shape::Chain(4));
-    let requests = Requests::unfold(shapes.collect(), &model).unwrap();
-    let slicing = Arc::new(Slicing::Chain {
-        cell: CellId(0),
-        steps: 1,
-    });
-    let mut policy = Staged::new(1, &slicing, 2, Box::new(Skipping(skipping)));
-    let rows = "cell,batch,ns\nlstm,1,10\nlstm,2,16\nlstm,4,30\n";
-    let costs = CostTable::parse(rows, "costs").unwrap();
-    let mut backend = sim::backend(1, 4, costs.costs_for(&cells, Overhead::default()).unwrap());
-    let mut recorder = FullRecord::new(arrivals.len(), 1, 1, RecordOptions::default());
-    let arrivals: Vec<Nanos> = arrivals.iter().map(|at| Nanos(*at)).collect();
-    let mut source = OpenLoop::new(&requests, &arrivals);
-    engine::run(
-        &mut source,
-        &mut policy,
-        &mut *backend,
-        &mut recorder,
-        1,
-        &AtomicBool::new(false),
-    )
-    .unwrap();
-    let finishes = recorder.finish.iter();
-    finishes.map(|finish| finish.0).collect()
+    let mut policy = Staged::new(1, &chain_stages(1), 2, Box::new(Skipping(skipping)));
+    let rows = "lstm,1,10\nlstm,2,16\nlstm,4,30\n";
+    finishes(&mut policy, 1, rows, arrivals)
 }
 
 /// A stage can't run while later stages use the pair of its batch (Figure 10 (a)).

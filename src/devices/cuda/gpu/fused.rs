@@ -12,8 +12,8 @@
 //! | 16 | 35.6 | 16.5 | 7.3 | 7.6 to 12.2 |
 //! | 32 | 33.4 | | 7.5 | |
 //!
-//! In float32 the prototype gains from 8 to 16 rows. In bfloat16 the best of its variants is about as fast as
-//! cuBLAS and the others are slower, so cuBLAS stays. The kernel of this program has not been measured on a GPU yet;
+//! The prototype gains in float32 from 8 to 16 rows. Its best variant in bfloat16 is about as fast as cuBLAS and the
+//! others are slower, so cuBLAS stays. The kernel of this program has not been measured on a GPU yet;
 //! `device.step_kernels` takes one or the other in all batches, for measurements.
 
 use std::ops::RangeInclusive;
