@@ -230,7 +230,7 @@ fn finishes(policy: &mut dyn Policy, workers: usize, rows: &str, arrivals: &[u64
     finishes.map(|finish| finish.0).collect()
 }
 
-/// The chains of four cells, in stages of so many cells.
+/// The chains of four cells, in stages of `steps` cells.
 fn chain_stages(steps: u32) -> Arc<Slicing> {
     Arc::new(Slicing::Chain {
         cell: CellId(0),
