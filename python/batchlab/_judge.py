@@ -75,6 +75,10 @@ class JudgedPolicy:
         self._wake: int | None = None
         seconds = int(source.limit_s) + 1
         self._write({"source": source.text, "name": source.name, "memory": source.memory, "seconds": seconds})
+        # The first message comes before the source is executed, so that no policy writes it.
+        limits = self._read()
+        if "limited" not in limits:
+            raise _batchlab.RunError(f"score: the policy's process can't be limited: {limits.get('unlimited')}")
         traits = self._read()
         self.max_batch = traits.get("max_batch")
         self.works_ahead = bool(traits.get("works_ahead"))
@@ -195,11 +199,10 @@ class JudgedPolicy:
             message = None
         if not isinstance(message, dict) or not message:
             raise source.fail("the policy's process writes what is no message")
-        if "unlimited" in message:
-            raise _batchlab.RunError(f"score: the policy's process can't be limited: {message['unlimited']}")
         if "raised" in message:
             trace = str(message["raised"])
-            raise source.fail(f"raised: {trace.strip().splitlines()[-1]}", trace)
+            _, _, last = trace.strip().rpartition("\n")
+            raise source.fail(f"raised: {last}", trace)
         return message
 
     def _ending(self) -> str:

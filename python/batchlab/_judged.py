@@ -293,6 +293,7 @@ def main() -> NoReturn:
     except (OSError, KeyError, ValueError) as exception:
         pipe.write({"unlimited": str(exception)})
         os._exit(1)
+    pipe.write({"limited": True})
     sys.meta_path[-1] = NoFiles  # in place of the one that reads files
     random.seed(0)
     requests: dict[int, Request] = {}

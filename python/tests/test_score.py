@@ -341,7 +341,20 @@ def test_what_it_prints_goes_nowhere() -> None:
     assert run.requests("mine", 8000).rows() == simulate(GOOD).requests("mine", 8000).rows()
 
 
-@pytest.mark.parametrize("text", ["", "99", "{", "[" * 100_000, '{"combined_score": 99}', '{"submit": [0, [0], 1]}'])
+FORGED = [
+    "",
+    "99",
+    "{",
+    "[" * 100_000,
+    '{"combined_score": 99}',
+    '{"submit": [0, [0], 1]}',
+    '{"raised": ""}',
+    # Before the source is executed, this message ends the search.
+    '{"unlimited": "no seccomp"}',
+]
+
+
+@pytest.mark.parametrize("text", FORGED)
 def test_forged_messages_win_nothing(text: str) -> None:
     lines = f"""
         pipe = dispatch._pipe
