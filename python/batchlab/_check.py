@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from . import _batchlab
+from . import _batchlab, _options, _toml
 from ._policy import Kinds
 
 
@@ -32,8 +32,11 @@ def check(
     holds_back: responses may wait for those of other requests.
     cases: the number of random workloads.
 
-    Raises LawBroken with the law and the smallest workload that shows it; whatever the policy raises, with a note.
+    Raises LawBroken with the law and the smallest workload that shows it; InputError for a wrong number; whatever the
+    policy raises, with a note.
     """
+    _options.require_whole("cases", cases)
+    _options.require_whole("max_batch", max_batch)
     kinds = Kinds()
     table: Mapping[str, Any] = kinds.item(policy)
     parameters = {key: value for key, value in table.items() if key not in ("label", "kind", "costs", "overhead")}
@@ -44,7 +47,7 @@ def check(
     return _batchlab.check(
         kinds.classes[0] if kinds.classes else None,
         str(table["kind"]),
-        _document(parameters),
+        _toml.document(parameters),
         max_batch=max_batch,
         work_conserving=work_conserving,
         pins=pins,
@@ -52,9 +55,3 @@ def check(
         holds_back=holds_back,
         cases=cases,
     )
-
-
-def _document(parameters: Mapping[str, Any]) -> str:
-    from . import _toml
-
-    return _toml.document(parameters)

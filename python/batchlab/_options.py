@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Any, Mapping
 
@@ -9,7 +10,7 @@ from . import _batchlab, _toml
 
 
 def arguments(options: Mapping[str, Any]) -> list[str]:
-    """The options of a command: `x_scale="log"` is `--x-scale log`; True is a flag, a list repeats the option,
+    """The options of a command: `x_scale="log"` is `--x-scale=log`; True is a flag, a list repeats the option,
     a dict gives KEY=VALUE, and a tuple is one value with parts, such as `x_range=(0, 10)`.
     """
     given = []
@@ -26,7 +27,7 @@ def arguments(options: Mapping[str, Any]) -> list[str]:
             between = ".." if name.endswith("range") else ","
             value = between.join(text(part) for part in value)
         for part in value if isinstance(value, list) else [value]:
-            given += [option, text(part)]
+            given.append(f"{option}={text(part)}")
     return given
 
 
@@ -41,15 +42,33 @@ def text(value: Any) -> str:
     return _toml.value(value)
 
 
-def require_whole(name: str, value: Any, least: int, most: int) -> None:
+# The largest size or count: these have 32 bits.
+MOST = (1 << 32) - 1
+
+
+def require_whole(name: str, value: Any, least: int = 1, most: int = MOST) -> None:
     """Refuses an argument that is no whole number within its bounds, and not None either.
 
     Raises InputError with the name of the argument.
     """
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        whole = None
+    if whole is None or isinstance(value, bool) or not least <= whole <= most:
         raise _batchlab.InputError(f"{name}: {value!r} is not a whole number from {least} to {most}")
+
+
+def require_list(name: str, values: Any) -> list[Any]:
+    """The values of a list, an array and so on.
+
+    Raises TypeError with the name of the argument for a single value, which a text or a dict is, too.
+    """
+    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{name}: must be a list of values, such as [1, 2, 4], not {values!r}")
+    return list(values)
 
 
 def require_seed(seed: Any) -> None:

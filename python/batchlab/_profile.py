@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
-from . import _batchlab, _progress
+from . import _batchlab, _options, _progress
 from ._batchlab import Table
 
 if TYPE_CHECKING:
@@ -83,20 +83,19 @@ def profile(
     repeats: visits of each size.
     cell: the name of the cell for which the times are, as the scenario's model has it.
 
-    Raises what the function raises, with a note of the size.
+    Raises what the function raises, with a note of the size; InputError for a wrong number.
     """
-    for name, sizes in (("batches", batches), ("lengths", lengths)):
-        if sizes is not None and any(size < 1 for size in sizes):
-            raise _batchlab.InputError(f"{name}: {list(sizes)}: sizes are whole numbers of at least 1")
-    if repeats < 1:
-        raise _batchlab.InputError(f"repeats: {repeats}: must be at least 1")
+    sizes = _require_sizes("batches", batches)
+    inputs = _require_sizes("lengths", lengths)
+    _options.require_whole("repeats", repeats)
+    _options.require_whole("largest", largest)
     report = _progress.reporter("profile")
     try:
         texts = _batchlab.profile(
             function,
             cell=cell,
-            batches=sorted(set(batches)) if batches is not None else [],
-            inputs=sorted(set(lengths)) if lengths is not None else [],
+            batches=sizes,
+            inputs=inputs,
             largest=largest,
             repeats=repeats,
             report=report,
@@ -105,6 +104,14 @@ def profile(
         _progress.finish(report)
     costs, noise = texts
     return Costs(_table(costs), _table(noise), texts)
+
+
+def _require_sizes(name: str, given: Sequence[int] | None) -> list[int]:
+    """The sizes in order, each once; none if none are given."""
+    sizes = [] if given is None else _options.require_list(name, given)
+    for size in sizes:
+        _options.require_whole(name, size)
+    return sorted(set(sizes))
 
 
 def _table(text: str) -> Table:

@@ -129,7 +129,7 @@ class Run:
         options: those of `batchlab report`, such as title="…".
         """
         file = os.fspath(path)
-        arguments = ["report", self.path, "--out", file, *_options.arguments(options)]
+        arguments = ["report", self.path, f"--out={file}", *_options.arguments(options)]
         _batchlab.command(arguments, self._prepared.kinds.classes)
         return file
 
@@ -149,6 +149,8 @@ class Run:
         """
         if (request is None) == (task is None):
             raise TypeError("explain: give a request or a task")
+        _options.require_whole("request", request, 0, MOST_NUMBER)
+        _options.require_whole("task", task, 0, MOST_NUMBER)
         _, _, _, _, folder = self._points[self._find(policy, point, 0, sweep)]
         subject = ["task", str(task)] if request is None else ["request", str(request)]
         arguments = ["explain", os.path.join(self.path, folder), *subject]
@@ -188,10 +190,10 @@ class Run:
         listed = found or [place for place, one in enumerate(self._points) if one[2] == replication]
         if not listed:
             last = max(one[2] for one in self._points)
-            raise KeyError(f"no replication {replication}; the replications are 0 to {last}")
+            raise PointError(f"no replication {replication}; the replications are 0 to {last}")
         lines = [_described(self._points[place]) for place in listed]
         problem = "several points are meant" if found else "no such point; the points are"
-        raise Ambiguous(problem + ":\n  " + "\n  ".join(lines))
+        raise PointError(problem + ":\n  " + "\n  ".join(lines))
 
     def __repr__(self) -> str:
         return f"Run({self.name!r}, {len(self._points)} runs)\n{self.summary()!r}"
@@ -200,8 +202,8 @@ class Run:
         return self.summary()._repr_html_()
 
 
-class Ambiguous(KeyError):
-    """A KeyError whose message has lines."""
+class PointError(KeyError):
+    """A failure to find one point. The message is shown with its lines, which that of a KeyError is not."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -238,7 +240,7 @@ class Figure:
 
     def __init__(self, run: Run, kind: str, options: Mapping[str, Any]) -> None:
         self._run = run
-        self._arguments = ["plot", run.path, "--kind", kind, *_options.arguments(options)]
+        self._arguments = ["plot", run.path, *_options.arguments({"kind": kind, **options})]
         self.notes: list[str] = []
         self.svg = self._draw()
 
@@ -247,7 +249,7 @@ class Figure:
 
         with tempfile.TemporaryDirectory(prefix="batchlab-") as folder:
             file = os.path.join(folder, "figure.svg")
-            _, self.notes = self._command([*self._arguments, "--out", file])
+            _, self.notes = self._command([*self._arguments, f"--out={file}"])
             with open(file, encoding="utf-8") as picture:
                 return picture.read()
 
@@ -262,7 +264,7 @@ class Figure:
         file = os.fspath(path)
         if not file.endswith((".svg", ".png", ".pdf")):
             raise _batchlab.InputError(f"save: {file}: the ending has to be .svg, .png or .pdf")
-        self._command([*self._arguments, "--out", file])
+        self._command([*self._arguments, f"--out={file}"])
         return file
 
     def _repr_svg_(self) -> str:
@@ -275,6 +277,9 @@ class Figure:
 # The largest values of arguments that the command has, too.
 MOST_REPLICATIONS = 10_000
 MOST_THREADS = 1024
+
+# The largest number of a request or a task.
+MOST_NUMBER = (1 << 64) - 1
 
 
 def _run(
@@ -294,9 +299,7 @@ def _run(
     function: Callable[..., Any] | None = None,
     payload: Callable[[int], Any] | None = None,
 ) -> Run:
-    prepared = prepare(scenario, set=set, sweep=sweep, policies=policies)
-    if resume and prepared.kinds.classes:
-        raise _batchlab.InputError("resume: runs with policies in Python can't be resumed; leave it out")
+    prepared = prepare(scenario, set=set, sweep=sweep, policies=policies, resume=resume)
     _options.require_whole("repeats" if real else "replications", replications, 1, MOST_REPLICATIONS)
     _options.require_whole("threads", threads, 1, MOST_THREADS)
     _options.require_seed(seed)
@@ -395,6 +398,9 @@ def sim(
 # The widths of networks that a function stands for, so that no memory goes to weights that are never read.
 SMALLEST = {"workload.hidden": 1, "workload.embedding": 1, "workload.vocabulary": 1}
 
+# What computes if no function does.
+BACKENDS = ("cpu", "cuda")
+
 
 def real(
     scenario: ScenarioLike,
@@ -428,8 +434,17 @@ def real(
 
     The other arguments, and what is raised, are those of `sim`.
     """
+    for name, function in (("run", run), ("payload", payload)):
+        if function is not None and not callable(function):
+            raise TypeError(f"{name}: must be a function, not {function!r}")
     changed = dict(set or {})
-    if run is not None:
+    if run is None:
+        if payload is not None:
+            raise TypeError("payload: only a function gets payloads; give one as run=f")
+        if backend not in BACKENDS:
+            known = ", ".join(BACKENDS)
+            raise _batchlab.InputError(f'backend: unknown backend "{backend}"; known: {known}')
+    else:
         backend, verify = "python", "none"
         for key, width in SMALLEST.items():
             changed.setdefault(key, width)

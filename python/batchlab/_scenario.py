@@ -35,9 +35,9 @@ class Prepared:
         """The arguments of a command that takes one scenario."""
         arguments = [self.path]
         for override in self.overrides:
-            arguments += ["--set", override]
+            arguments.append(f"--set={override}")
         for sweep in self.sweeps:
-            arguments += ["--sweep", sweep]
+            arguments.append(f"--sweep={sweep}")
         return arguments
 
 
@@ -47,8 +47,12 @@ def prepare(
     set: Mapping[str, Any] | None = None,
     sweep: Mapping[str, Any] | None = None,
     policies: Any = None,
+    resume: bool = False,
 ) -> Prepared:
-    """Turns a scenario and its changes into what the program reads."""
+    """Turns a scenario and its changes into what the program reads.
+
+    Raises InputError if a run with policies in Python is to be resumed.
+    """
     prepared = Prepared()
     table: dict[str, Any] | None = None
     if isinstance(given, Mapping):
@@ -77,11 +81,12 @@ def prepare(
         else:
             prepared.overrides.append(f"{key}={_toml.value(changed, key)}")
     for key, values in (sweep or {}).items():
-        if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-            raise TypeError(f"sweep: {key}: must be a list of values, such as [1, 2, 4], not {values!r}")
-        prepared.sweeps.append(f"{key}=" + ",".join(_toml.value(value, key) for value in values))
+        swept = _options.require_list(f"sweep: {key}", values)
+        prepared.sweeps.append(f"{key}=" + ",".join(_toml.value(value, key) for value in swept))
     if table is not None:
         table["policy"] = prepared.kinds.tables(table.get("policy", []))
+        if resume and prepared.kinds.classes:
+            raise _batchlab.InputError("resume: runs with policies in Python can't be resumed; leave it out")
         device = table.get("device")
         own = device.get("costs") if isinstance(device, Mapping) else None
         if isinstance(device, Mapping) and own is not None and not isinstance(own, (str, os.PathLike)):
@@ -95,9 +100,9 @@ def prepare(
         prepared.path = prepared.keep(name, _toml.document(table))
     for key, own in costs:
         if isinstance(own, Mapping) or not callable(own):
-            text = costs_text(own)
+            text = costs_text(key, own)
         else:
-            text = asked_costs(own, prepared)
+            text = asked_costs(key, own, prepared)
         path = prepared.keep("costs", text)
         prepared.overrides.append(f"{key}={_toml.value(path)}")
     return prepared
@@ -117,50 +122,63 @@ def _forget_policies(table: dict[str, Any]) -> None:
         table["sweep"] = {key: values for key, values in sweep.items() if key.split(".")[0] != "policy"}
 
 
-def costs_text(given: Any) -> str:
-    """A cost table as CSV: of a `Table`, a DataFrame, a dict of columns or a list of rows."""
-    columns = _columns(given)
+def costs_text(key: str, given: Any) -> str:
+    """A cost table as CSV: of a `Table`, a DataFrame, a dict of columns or a list of rows.
+
+    Raises InputError with the key for a table that lacks a column or a value.
+    """
+    columns = _columns(key, given)
     needed = ["cell", "batch", "ns"]
     missing = [name for name in needed if name not in columns]
     if missing:
         raise _batchlab.InputError(
-            f"device.costs: has no column {missing[0]}; a cost table has cell, batch and ns, and input for cells whose "
-            "time depends on it"
+            f"{key}: has no column {missing[0]}; a cost table has cell, batch and ns, and input for cells whose time "
+            "depends on it"
         )
     names = [name for name in ("cell", "input", "batch", "ns") if name in columns]
+    if len({len(columns[name]) for name in names}) > 1:
+        lengths = ", ".join(f"{name} has {len(columns[name])}" for name in names)
+        raise _batchlab.InputError(f"{key}: the columns have different numbers of values: {lengths}")
     lines = [",".join(names)]
     for row in zip(*(columns[name] for name in names)):
-        lines.append(",".join("" if value is None else _field(value) for value in row))
+        lines.append(",".join(_field(value) for value in row))
     return "\n".join(lines) + "\n"
 
 
 def _field(value: Any) -> str:
+    if value is None or value != value:
+        return ""  # pandas has NaN where a value is missing
     if isinstance(value, str):
         return value
     return str(round(value))
 
 
-def _columns(given: Any) -> dict[str, list[Any]]:
+def _columns(key: str, given: Any) -> dict[str, list[Any]]:
     if hasattr(given, "table") and isinstance(given.table, Table):
         given = given.table
     if isinstance(given, Table):
         return {name: given[name] for name in given.columns}
     if isinstance(given, Mapping):
-        return {str(name): list(values) for name, values in given.items()}
-    if isinstance(given, (list, tuple)):
+        return {str(name): _options.require_list(f"{key}: {name}", values) for name, values in given.items()}
+    if isinstance(given, (list, tuple)) and all(isinstance(row, Mapping) for row in given):
         names = list(given[0]) if given else []
+        for place, row in enumerate(given):
+            if row.keys() != given[0].keys():
+                raise _batchlab.InputError(f"{key}: row {place} has the keys {list(row)}, but row 0 has {names}")
         return {str(name): [row[name] for row in given] for name in names}
     if hasattr(given, "columns") and hasattr(given, "__getitem__"):
         return {str(name): list(given[name]) for name in given.columns}
-    raise TypeError(f"device.costs: {type(given).__name__} is no cost table; give a Table, a DataFrame, a dict of columns "
-                    "or a function (cell, batch, length) -> ns")
+    raise TypeError(
+        f"{key}: {type(given).__name__} is no cost table; give a Table, a DataFrame, a dict of columns, a list of dicts "
+        "or a function (cell, batch, length) -> ns"
+    )
 
 
 # The most sizes that a cost function is asked for.
 MOST_SIZES = 200_000
 
 
-def asked_costs(function: Any, prepared: Prepared) -> str:
+def asked_costs(key: str, function: Any, prepared: Prepared) -> str:
     """The cost table of a function, which is asked once for each size."""
     cells, longest = _batchlab.sizes(prepared.path, prepared.overrides, prepared.kinds.classes)
     sized = any(is_sized for _, is_sized, _ in cells)
@@ -169,15 +187,17 @@ def asked_costs(function: Any, prepared: Prepared) -> str:
         lengths = range(1, longest + 1) if is_sized else [0]
         if largest * len(lengths) > MOST_SIZES:
             raise _batchlab.InputError(
-                f"device.costs: the function would be asked for {largest * len(lengths)} sizes of {cell}; the most are "
+                f"{key}: the function would be asked for {largest * len(lengths)} sizes of {cell}; the most are "
                 f"{MOST_SIZES}; give the policies a smaller max_batch, or a table"
             )
         for length in lengths:
             for batch in range(1, largest + 1):
                 time = function(cell, batch, length)
                 if not time >= 0:
-                    raise _batchlab.InputError(f"device.costs: the function gives {time!r} for {cell}, {batch}, {length}; "
-                                     "a time is a number of nanoseconds of at least 0")
+                    raise _batchlab.InputError(
+                        f"{key}: the function gives {time!r} for {cell}, {batch}, {length}; a time is a number of "
+                        "nanoseconds of at least 0"
+                    )
                 size = f"{length}," if is_sized else "," if sized else ""
                 lines.append(f"{cell},{size}{batch},{round(time)}")
     return "\n".join(lines) + "\n"

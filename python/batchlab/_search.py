@@ -25,7 +25,7 @@ def _search(
     report = _progress.reporter(command)
     with tempfile.TemporaryDirectory(prefix="batchlab-") as folder:
         target = folder if out is None else os.fspath(out)
-        arguments = [command, *prepared.arguments(), "--out", target, *_options.arguments(options)]
+        arguments = [command, *prepared.arguments(), f"--out={target}", *_options.arguments(options)]
         try:
             _, notes = _batchlab.command(arguments, prepared.kinds.classes, report)
         finally:
@@ -156,10 +156,10 @@ def tune(
     The other arguments are those of `find_knee`. The columns are those of tune.csv: chosen marks the row whose settings
     are in tuned.toml, and round is the last round that searched with the settings.
     """
-    prepared = prepare(scenario, set=set, policies=policies)
-    if resume and prepared.kinds.classes:
-        raise ValueError("resume: runs with policies in Python can't be resumed; leave it out")
-    tried = [f"{key}={_options.text(list(values))}" for key, values in (over or {}).items()]
+    prepared = prepare(scenario, set=set, policies=policies, resume=resume)
+    tried = [
+        f"{key}={_options.text(_options.require_list(f'over: {key}', values))}" for key, values in (over or {}).items()
+    ]
     given = {
         "policy": policy,
         "over": tried,
@@ -195,7 +195,7 @@ def compare(a: RunLike, b: RunLike, *, out: str | os.PathLike[str] | None = None
     kinds = [kind for one in (a, b) if isinstance(one, Run) for kind in one._prepared.kinds.classes]
     with tempfile.TemporaryDirectory(prefix="batchlab-") as folder:
         target = folder if out is None else os.fspath(out)
-        _, notes = _batchlab.command(["compare", *paths, "--out", target], _distinct(kinds))
+        _, notes = _batchlab.command(["compare", *paths, f"--out={target}"], _distinct(kinds))
         table = _batchlab.read_csv(os.path.join(target, "comparison.csv"))
     return table.with_notes([note for note in notes if not note.startswith("comparison in ")])
 

@@ -11,8 +11,8 @@ def value(given: Any, key: str = "") -> str:
 
     Raises TypeError for a value that TOML does not have, with the key.
     """
-    if hasattr(given, "item") and not isinstance(given, (str, bytes)):
-        given = given.item()  # a number of NumPy
+    if hasattr(given, "tolist"):
+        given = given.tolist()  # a number or an array of NumPy
     if isinstance(given, bool):
         return "true" if given else "false"
     if isinstance(given, int):
@@ -35,9 +35,7 @@ def value(given: Any, key: str = "") -> str:
         return "[" + ", ".join(value(item, key) for item in given) + "]"
     if hasattr(given, "__fspath__"):
         return text(str(given.__fspath__()))
-    raise TypeError(
-        f"{key}: {type(given).__name__} is no value of a scenario; numbers, texts, lists and dicts are"
-    )
+    raise TypeError(f"{key}: {type(given).__name__} is no value of a scenario; numbers, texts, lists and dicts are")
 
 
 def text(given: str) -> str:

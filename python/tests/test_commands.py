@@ -31,6 +31,7 @@ def test_figures_show_themselves_and_are_saved(run: bl.Run, tmp_path: pathlib.Pa
         run.plot("pie")
     with pytest.raises(bl.InputError, match="--colour"):
         run.plot("latency-cdf", colour="red")
+    assert "-5 dB" in run.plot("latency-cdf", point=8000, title="-5 dB").svg
 
 
 def test_a_page_is_written(run: bl.Run, tmp_path: pathlib.Path) -> None:
@@ -44,6 +45,8 @@ def test_requests_and_tasks_are_explained(run: bl.Run) -> None:
     assert "task 3" in run.explain("cellular", 8000, task=3)
     with pytest.raises(TypeError):
         run.explain("mine", 8000)
+    with pytest.raises(bl.InputError, match="^request: -1 is not a whole number"):
+        run.explain("mine", 8000, request=-1)
 
 
 def test_searches_find_rates_workers_and_settings() -> None:
@@ -58,6 +61,8 @@ def test_searches_find_rates_workers_and_settings() -> None:
     assert tuned["policy.mine.max_batch"][0] == 64 and tuned["chosen"] == [True, False]
     with pytest.raises(bl.InputError, match="no policy is labelled"):
         bl.tune("quickstart", policy="yours", slo="50ms", policies=policies)
+    with pytest.raises(bl.InputError, match="^resume: runs with policies in Python"):
+        bl.tune("quickstart", policy="mine", slo="50ms", policies=policies, resume=True)
 
 
 def test_runs_are_compared(run: bl.Run) -> None:

@@ -264,7 +264,7 @@ def test_run_json_records_the_class_and_a_hash_and_equal_runs_leave_equal_files(
     assert texts[0] == texts[1]
     (policy,) = json.loads(texts[0])["scenario"]["policy"]
     assert policy["kind"] == "python:Padded" and policy["max_batch"] == 2 and len(policy["source"]) == 16
-    with pytest.raises(ValueError, match="resumed"):
+    with pytest.raises(bl.InputError, match="^resume: runs with policies in Python"):
         simulate(Padded, out=tmp_path / "a", resume=True)
 
 
@@ -329,6 +329,14 @@ def test_check_runs_the_laws() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         bl.check(Breaks, cases=40)
     assert "id,arrival_ns,shape" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, True, 1 << 32])
+def test_check_refuses_wrong_numbers(number: Any) -> None:
+    with pytest.raises(bl.InputError, match=f"^cases: {number!r} is not a whole number from 1"):
+        bl.check(Padded, cases=number)
+    with pytest.raises(bl.InputError, match=f"^max_batch: {number!r} is not a whole number from 1"):
+        bl.check(Padded, max_batch=number)
 
 
 def test_nodes_of_any_graph_are_served_in_order() -> None:

@@ -51,6 +51,25 @@ def test_a_function_that_fails_fails_its_requests() -> None:
     assert "failed" in run.requests()["outcome"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"run": 5}, "^run: must be a function, not 5"),
+        ({"run": print, "payload": 5}, "^payload: must be a function, not 5"),
+        ({"payload": print}, "^payload: .* give one as run=f"),
+    ],
+)
+def test_what_is_no_function_is_refused(wrong: Any, problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        bl.real(SCENARIO, **wrong)
+
+
+@pytest.mark.parametrize("backend", ["python", "sim"])
+def test_a_backend_without_function_is_one_of_two(backend: str) -> None:
+    with pytest.raises(bl.InputError, match=f'^backend: unknown backend "{backend}"; known: cpu, cuda$'):
+        bl.real(SCENARIO, backend=backend)
+
+
 def test_the_processor_serves_a_policy_in_python() -> None:
     run = bl.real(SCENARIO, policies={"mine": Padded}, set={"workload.hidden": 8, "workload.vocabulary": 50})
     assert run.failed == 0 and len(run.requests()) == 60
@@ -68,8 +87,14 @@ def test_a_profile_is_a_cost_table(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "noise.csv").read_text().startswith("time_ns,")
     run = bl.sim(SCENARIO, set={"device.costs": costs})
     assert run.summary()["completed"] == [60]
+    assert bl.profile(work, batches=(size for size in (4, 1)), repeats=1)["batch"] == [1, 4]  # type: ignore[arg-type]
     found = bl.profile(work, repeats=1, largest=4)
     assert found["batch"][0] == 1 and found["batch"][-1] == 4
+
+    wrongs: list[dict[str, Any]] = [{"batches": [1.5]}, {"lengths": [0]}, {"repeats": "x"}, {"largest": 0}]
+    for wrong in wrongs:
+        with pytest.raises(bl.InputError, match=f"^{next(iter(wrong))}: .* is not a whole number from 1"):
+            bl.profile(work, **wrong)
 
     def fails(batch: int, length: int) -> None:
         raise LookupError("mine")

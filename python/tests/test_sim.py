@@ -138,6 +138,7 @@ def test_mistakes_name_the_key_and_no_line() -> None:
     assert message("quickstart", threads=0) == "threads: 0 is not a whole number from 1 to 1024"
     assert message("quickstart", seed=-1).startswith("seed: -1 is not a whole number from 0")
     assert message("quickstart", replications=True).startswith("replications: True is not")
+    assert message("quickstart", replications=1.5).startswith("replications: 1.5 is not")
 
 
 def test_costs_may_be_a_function_or_a_frame() -> None:
@@ -158,8 +159,52 @@ def test_costs_may_be_a_function_or_a_frame() -> None:
     frame = pandas.DataFrame({"cell": "lstm", "batch": range(1, 17), "ns": [1000 + 10 * batch for batch in range(1, 17)]})
     same = bl.sim(scenario, set={"device.costs": frame}, policies=policies)
     assert same.requests("A", 2000).rows() == run.requests("A", 2000).rows()
-    with pytest.raises(bl.InputError, match="no column"):
-        bl.sim(scenario, set={"device.costs": {"cell": ["lstm"]}}, policies=policies)
+    rows = frame.to_dict("records")
+    same = bl.sim(scenario, set={"device.costs": rows}, policies=policies)
+    assert same.requests("A", 2000).rows() == run.requests("A", 2000).rows()
+
+
+@pytest.mark.parametrize(
+    ("costs", "problem"),
+    [
+        ({"cell": ["lstm"]}, "has no column batch"),
+        ({"cell": ["lstm"] * 2, "batch": [1, 64], "ns": [1000]}, "cell has 2, batch has 2, ns has 1"),
+        ([{"cell": "lstm", "batch": 1, "ns": 9}, {"cell": "lstm", "batch": 64}], "row 1 has the keys"),
+        (lambda cell, batch, length: -1, "the function gives -1 for lstm, 1, 0"),
+    ],
+)
+def test_wrong_costs_are_refused_with_their_key(costs: Any, problem: str) -> None:
+    with pytest.raises(bl.InputError, match=f"^device.costs: .*{problem}"):
+        bl.sim(MINE, set={"device.costs": costs})
+    policies = {"A": {"kind": "cellular", "max_batch": 16, "costs": costs}}
+    with pytest.raises(bl.InputError, match=f"^policy.0.costs: .*{problem}"):
+        bl.sim(MINE, policies=policies)
+
+
+def test_a_text_is_no_list_of_its_letters() -> None:
+    with pytest.raises(TypeError, match="^sweep: policy.B.pad_to: must be a list of values"):
+        bl.sim(MINE, sweep={"policy.B.pad_to": "longest"})
+    with pytest.raises(TypeError, match="^over: pad_to: must be a list of values"):
+        bl.tune(MINE, policy="B", slo="50ms", over={"pad_to": "longest"})
+    with pytest.raises(TypeError, match="^device.costs: cell: must be a list of values"):
+        bl.sim(MINE, set={"device.costs": {"cell": "lstm", "batch": [1], "ns": [1]}})
+
+
+def test_numbers_and_arrays_of_numpy_are_values() -> None:
+    import numpy
+
+    rates: Any = numpy.array([1000, 2000])
+    seed: Any = numpy.int64(3)
+    run = bl.sim(MINE, set={"arrivals.rates": rates}, sweep={"device.workers": rates // 1000}, seed=seed)
+    same = bl.sim(MINE, set={"arrivals.rates": [1000, 2000]}, sweep={"device.workers": [1, 2]}, seed=3)
+    assert run.summary().rows() == same.summary().rows()
+
+
+def test_missing_lengths_of_pandas_are_no_lengths() -> None:
+    import pandas
+
+    frame = pandas.DataFrame({"cell": "lstm", "input": [None, float("nan")], "batch": [1, 64], "ns": [1000, 2000]})
+    assert bl.sim(MINE, set={"device.costs": frame}).summary().rows() == bl.sim(MINE).summary().rows()
 
 
 def test_tables_go_to_other_libraries(run: bl.Run) -> None:
