@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from . import _batchlab, _options, _toml
-from ._policy import Kinds
+from ._policy import RESERVED, Kinds
 
 
 def check(
@@ -39,7 +39,7 @@ def check(
     _options.require_whole("max_batch", max_batch)
     kinds = Kinds()
     table: Mapping[str, Any] = kinds.item(policy)
-    parameters = {key: value for key, value in table.items() if key not in ("label", "kind", "costs", "overhead")}
+    parameters = {key: value for key, value in table.items() if key not in RESERVED}
     if max_batch is None:
         own = policy.get("class") if isinstance(policy, Mapping) else policy
         declared = getattr(own, "max_batch", None)

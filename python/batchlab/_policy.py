@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Callable, Literal, Mapping, Union
 from . import _batchlab, _toml
 
 if TYPE_CHECKING:
+    import inspect
+
     from ._batchlab import Dispatch, Request, Task
 
 
@@ -71,8 +73,8 @@ class Policy:
 # What stands for a policy: a class or a function that makes one, an object, or a table with the key "class" or "kind".
 PolicyLike = Union[type, Callable[..., Any], Policy, Mapping[str, Any], object]
 
-# The keys that every policy has, which are no parameters of its class.
-SHARED = ("costs", "overhead")
+# The keys of a policy's table that are no parameters of its class. `source` is where results have the hash.
+RESERVED = ("class", "kind", "label", "costs", "overhead", "source")
 
 
 class Kinds:
@@ -83,20 +85,31 @@ class Kinds:
         self.names: list[str] = []
 
     def add(self, given: Any) -> str:
-        """Adds a class, a factory or an object, and returns the name of its kind."""
+        """Adds a class, a factory or an object, and returns the name of its kind.
+
+        Raises InputError for a class or a factory with a parameter that never gets a value.
+        """
         import json
 
         owner = given if isinstance(given, type) or not hasattr(given, "schedule") else type(given)
         make = given if owner is given else _copies(given)
         if not callable(make):
             raise TypeError(f"{given!r} is no policy; give a class, a factory, or an object with the method schedule")
-        name = f"python:{getattr(owner, '__name__', type(owner).__name__)}"
+        own_name = getattr(owner, "__name__", type(owner).__name__)
+        parameters = _parameters(given) if owner is given else []
+        for one in parameters:
+            if one.name in RESERVED:
+                raise _batchlab.InputError(
+                    f"{own_name}: its parameter {one.name!r} never gets a value, since that is a key of every policy's "
+                    "table; rename it"
+                )
+        name = f"python:{own_name}"
         same = sum(known == name or known.startswith(name + "#") for known in self.names)
         if same:
             name = f"{name}#{same + 1}"
         about = (getattr(owner, "__doc__", None) or "a policy in Python").strip().splitlines()[0]
-        parameters = {} if owner is not given else _defaults(given)
-        kind = _batchlab.PolicyClass(name, about, make, source_hash(owner), json.dumps(parameters))
+        defaults = {one.name: one.default for one in parameters if isinstance(one.default, (bool, int, float, str))}
+        kind = _batchlab.PolicyClass(name, about, make, source_hash(owner), json.dumps(defaults))
         self.classes.append(kind)
         self.names.append(name)
         return name
@@ -113,7 +126,7 @@ class Kinds:
                     raise TypeError(f"{label}: has a class and a kind; give one of them")
                 own = table.pop("class")
                 for key, value in table.items():
-                    if key not in SHARED:
+                    if key not in RESERVED:
                         _check_parameter(label, key, value)
                 table["kind"] = self.add(own)
             return table
@@ -156,19 +169,15 @@ def _check_parameter(label: str, key: str, value: Any) -> None:
         ) from None
 
 
-def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
-    """The parameters that have a default which a scenario can have."""
+def _parameters(make: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters that have a name of their own; none if Python does not know them."""
     import inspect
 
     try:
         parameters = inspect.signature(make).parameters.values()
     except (TypeError, ValueError):
-        return {}
-    return {
-        one.name: one.default
-        for one in parameters
-        if isinstance(one.default, (bool, int, float, str)) and one.kind is not one.VAR_KEYWORD
-    }
+        return []
+    return [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
 
 
 def source_hash(owner: Any) -> str:

@@ -254,6 +254,20 @@ def test_parameters_are_keys_that_sweeps_reach() -> None:
         bl.sim("quickstart", policies={"mine": {"class": Padded, "max_batch": object()}})
 
 
+@pytest.mark.parametrize("name", ["costs", "kind", "label", "overhead", "source"])
+def test_parameters_that_never_get_a_value_are_refused(name: str) -> None:
+    space: dict[str, Any] = {"Padded": Padded}
+    exec(f"class Mine(Padded):\n    def __init__(self, {name}=1): super().__init__()\n", space)
+    exec(f"def make(*, {name}=1): return Padded()\n", space)
+    for policy, owner in ((space["Mine"], "Mine"), ({"class": space["Mine"]}, "Mine"), (space["make"], "make")):
+        with pytest.raises(bl.InputError, match=f"^{owner}: its parameter '{name}' never gets a value.*rename it$"):
+            simulate(policy)
+        with pytest.raises(bl.InputError, match=f"its parameter '{name}'"):
+            bl.check(policy, cases=1)
+    # An object has its parameters already.
+    assert simulate(space["Mine"]()).failed == 0
+
+
 def test_run_json_records_the_class_and_a_hash_and_equal_runs_leave_equal_files(tmp_path: pathlib.Path) -> None:
     import json
 
