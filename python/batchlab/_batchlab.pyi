@@ -151,6 +151,7 @@ class Table:
     def notes(self) -> list[str]:
         """What a reader should know beside the numbers."""
     def __len__(self) -> int: ...
+    def __contains__(self, name: str) -> bool: ...
     def __getitem__(self, name: str) -> list[Any]:
         """The values of a column; a missing one is None. Raises KeyError with the names of the columns."""
     def rows(self) -> list[dict[str, Any]]:

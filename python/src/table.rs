@@ -297,6 +297,10 @@ impl Table {
         text
     }
 
+    fn __contains__(&self, name: &str) -> bool {
+        self.batch.column_by_name(name).is_some()
+    }
+
     fn _repr_html_(&self) -> String {
         let row_of = |cells: &[String], tag: &str| {
             let cells: String = cells
@@ -334,14 +338,20 @@ pub fn read_log(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
     Ok(Table::new(batch))
 }
 
-/// Reads a CSV file with a header. Columns of numbers and truths have their types.
+/// The columns that are texts, even if all of them read as numbers.
+const LABELS: [&str; 4] = ["policy", "class", "limiting_class", "caveat"];
+
+/// Reads a CSV file with a header, which comments may precede. Columns of numbers and truths have their types.
 #[pyfunction]
 pub fn read_csv(path: PathBuf) -> PyResult<Table> {
     let wrong = |why: String| InputError::new_err(format!("{}: {why}", path.display()));
-    let mut reader = csv::ReaderBuilder::new()
-        .comment(Some(b'#'))
-        .from_path(&path)
-        .map_err(|cause| wrong(cause.to_string()))?;
+    let text = std::fs::read_to_string(&path)
+        .map_err(|cause| wrong(format!("cannot be read: {cause}")))?;
+    let mut rest = text.as_str();
+    while rest.starts_with('#') {
+        rest = rest.split_once('\n').map_or("", |(_, rest)| rest);
+    }
+    let mut reader = csv::Reader::from_reader(rest.as_bytes());
     let header = reader
         .headers()
         .map_err(|cause| wrong(cause.to_string()))?
@@ -353,9 +363,12 @@ pub fn read_csv(path: PathBuf) -> PyResult<Table> {
             column.push(Some(field.to_string()).filter(|field| !field.is_empty()));
         }
     }
-    let names = header.iter().map(String::from);
-    let columns = columns.iter().map(|texts| text_column(texts, true));
-    batch_of(names.zip(columns).collect())
+    let columns = header.iter().zip(&columns);
+    let columns = columns.map(|(name, texts)| {
+        let column = text_column(texts, !LABELS.contains(&name));
+        (name.to_string(), column)
+    });
+    batch_of(columns.collect())
 }
 
 /// A table from columns: pairs of a name and a list of numbers, texts or truths.

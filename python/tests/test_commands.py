@@ -68,3 +68,11 @@ def test_searches_find_rates_workers_and_settings() -> None:
 def test_runs_are_compared(run: bl.Run) -> None:
     table = bl.compare(run, run)
     assert len(table) > 0 and "policy" in table.columns
+
+
+def test_labels_are_texts_even_if_they_look_like_numbers_or_comments() -> None:
+    policies = {"#2": {"kind": "padded"}, "7": {"kind": "cellular", "max_batch": 64}}
+    run = bl.sim("quickstart", set={**SMALL, "arrivals.rates": [4000]}, policies=policies)
+    table = bl.compare(run, run)
+    assert set(table["policy"]) == {"#2", "7"}
+    assert "policy" in table and "polcy" not in table
