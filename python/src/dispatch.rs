@@ -153,6 +153,15 @@ impl Dispatch {
         mistake
     }
 
+    /// Keeps the mistake of a submission, which may have entered some of its members.
+    fn keep_mistake(&mut self, py: Python<'_>, outcome: PyResult<()>) -> PyResult<()> {
+        if let Err(exception) = &outcome {
+            self.mistake
+                .get_or_insert_with(|| (exception.clone_ref(py), None));
+        }
+        outcome
+    }
+
     fn check_request(&mut self, request: &Request) -> PyResult<()> {
         if request.policy == self.rules.policy {
             return Ok(());
@@ -232,6 +241,44 @@ impl Dispatch {
     /// Submits a batch of whole requests to a worker, padded to the longest.
     fn submit(&mut self, worker: i64, requests: &Bound<'_, PyAny>) -> PyResult<()> {
         self.check_open()?;
+        let outcome = self.want_requests(worker, requests);
+        self.keep_mistake(requests.py(), outcome)
+    }
+
+    /// Submits a batch of cells to a worker: pairs of a request and the number of its node.
+    fn submit_nodes(
+        &mut self,
+        worker: i64,
+        cell: &Bound<'_, PyAny>,
+        members: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.check_open()?;
+        let outcome = self.want_nodes(worker, cell, members);
+        self.keep_mistake(members.py(), outcome)
+    }
+
+    /// Makes a request leave unserved.
+    #[pyo3(signature = (request, reason=None))]
+    fn reject(&mut self, request: &Bound<'_, Request>, reason: Option<String>) -> PyResult<()> {
+        self.check_open()?;
+        let request = request.get();
+        self.check_request(request)?;
+        let stage = request.live.stage();
+        if stage != Stage::Waiting {
+            return Err(self.refuse(request.id, &stage.refusal()));
+        }
+        request.live.enter(Stage::Rejected);
+        self.rejected.push((request.id, reason));
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Dispatch(now={}, idle={:?})", self.now, self.idle)
+    }
+}
+
+impl Dispatch {
+    fn want_requests(&mut self, worker: i64, requests: &Bound<'_, PyAny>) -> PyResult<()> {
         let members = to_list(requests)?;
         let rules = Arc::clone(&self.rules);
         let mut tasks = rules.tasks();
@@ -263,14 +310,12 @@ impl Dispatch {
         Ok(())
     }
 
-    /// Submits a batch of cells to a worker: pairs of a request and the number of its node.
-    fn submit_nodes(
+    fn want_nodes(
         &mut self,
         worker: i64,
         cell: &Bound<'_, PyAny>,
         members: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        self.check_open()?;
         let members = to_list(members)?;
         let rules = Arc::clone(&self.rules);
         let mut tasks = rules.tasks();
@@ -320,31 +365,12 @@ impl Dispatch {
         self.want(&mut tasks, wanted);
         Ok(())
     }
-
-    /// Makes a request leave unserved.
-    #[pyo3(signature = (request, reason=None))]
-    fn reject(&mut self, request: &Bound<'_, Request>, reason: Option<String>) -> PyResult<()> {
-        self.check_open()?;
-        let request = request.get();
-        self.check_request(request)?;
-        let stage = request.live.stage();
-        if stage != Stage::Waiting {
-            return Err(self.refuse(request.id, &stage.refusal()));
-        }
-        request.live.enter(Stage::Rejected);
-        self.rejected.push((request.id, reason));
-        Ok(())
-    }
-
-    fn __repr__(&self) -> String {
-        format!("Dispatch(now={}, idle={:?})", self.now, self.idle)
-    }
 }
 
-/// The members as a list: as given, or a copy of another sequence or iterator.
+/// The members as a list of their own, since the policy may go on to use what it gave.
 fn to_list<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
     if let Ok(list) = given.cast::<PyList>() {
-        return Ok(list.clone());
+        return Ok(list.get_slice(0, list.len()));
     }
     let list = PyList::empty(given.py());
     for item in PyIterator::from_object(given)? {

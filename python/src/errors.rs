@@ -74,6 +74,16 @@ impl Raised {
             .get_or_insert(exception);
     }
 
+    /// Whether the user has interrupted a policy.
+    pub fn is_interrupted(&self, py: Python<'_>) -> bool {
+        let kept = self
+            .0
+            .lock()
+            .expect("nothing panics while it holds an exception");
+        kept.as_ref()
+            .is_some_and(|exception| exception.is_instance_of::<PyKeyboardInterrupt>(py))
+    }
+
     fn take(&self) -> Option<PyErr> {
         self.0
             .lock()

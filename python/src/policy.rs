@@ -314,6 +314,10 @@ impl Settings for PythonSettings {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         Python::attach(|py| {
+            // A call that was interrupted may go on without its caller, with other runs of the policy.
+            if self.raised.is_interrupted(py) {
+                return Err("was interrupted".into());
+            }
             let built = within_policy(|| self.build_object(py, setup));
             built.unwrap_or_else(|exception| {
                 let why = format!("was not built: {exception}");

@@ -386,3 +386,41 @@ def test_nodes_of_any_graph_are_served_in_order() -> None:
                     dispatch.submit_nodes(worker, request.cell(node), [(request, node)])
 
     assert bl.check(Graphs, pins=False, cases=60) >= 50
+
+
+def test_what_was_submitted_stays_although_the_policy_goes_on_to_use_its_list() -> None:
+    seen: list[int] = []
+
+    class Reuses(bl.Policy):
+        def __init__(self) -> None:
+            self.waiting: list[bl.Request] = []
+
+        def arrive(self, requests: list[bl.Request]) -> None:
+            self.waiting += requests
+
+        def complete(self, tasks: list[bl.Task]) -> None:
+            seen.extend(request.id for task in tasks for request in task.requests)
+
+        def schedule(self, dispatch: bl.Dispatch) -> None:
+            if dispatch.idle() and self.waiting:
+                dispatch.submit(0, self.waiting)
+                self.waiting.clear()
+
+    bl.sim("quickstart", set={**SET, "arrivals.rates": [4000]}, policies={"mine": Reuses})
+    assert sorted(seen) == list(range(2000))
+
+
+def test_a_mistake_among_the_members_ends_the_run_although_it_is_caught() -> None:
+    class Catches(bl.Policy):
+        def arrive(self, requests: list[bl.Request]) -> None:
+            self.waiting = requests
+
+        def schedule(self, dispatch: bl.Dispatch) -> None:
+            try:
+                dispatch.submit(0, [*self.waiting, "no request"])  # type: ignore[list-item]
+            except TypeError:
+                dispatch.submit(0, self.waiting)
+
+    with pytest.raises((TypeError, ValueError)) as caught:
+        bl.sim("quickstart", set={**SET, "arrivals.rates": [4000]}, policies={"mine": Catches})
+    assert "in schedule" in caught.value.__notes__[0]
