@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,13 +41,18 @@ impl std::fmt::Debug for ServedFunction {
     }
 }
 
+/// Held by the call whose function is served. Real runs of several threads follow one another.
+static SERVED: Mutex<()> = Mutex::new(());
+
 /// Serves a function until it is dropped.
-pub struct Serving(());
+pub struct Serving(#[expect(dead_code, reason = "it is held")] MutexGuard<'static, ()>);
 
 impl PythonExecutor {
+    /// Serves a function, once no other is served.
     pub fn serve(&self, function: &Arc<ServedFunction>) -> Serving {
+        let turn = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
         *self.function.lock().expect(UNBROKEN) = Some(Arc::clone(function));
-        Serving(())
+        Serving(turn)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use batchlab::Shipped;
+use batchlab::error::{Error, Result};
 use batchlab::policy::registry::{Batches, Registry};
 use batchlab::run::inputs::RunInputs;
 use batchlab::scenario::Scenario;
@@ -11,6 +12,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{InputError, Raised, to_exception};
 use crate::policy::{PolicyClass, registry};
+use crate::worker::{StopFlag, supervise};
 
 /// A file in memory, which scenarios find by its path as long as the object lives.
 #[pyclass(frozen, module = "batchlab")]
@@ -36,13 +38,13 @@ pub fn expand(
     sweeps: &[String],
     seed: Option<u64>,
     registry: &Registry,
-) -> batchlab::error::Result<Vec<Scenario>> {
+) -> Result<Vec<Scenario>> {
     let path = Shipped::Scenario.find(path)?;
     let mut scenarios = Scenario::expand(&path, overrides, sweeps, registry)?;
     for scenario in &mut scenarios {
         let mut swept = scenario.policies[0].swept.iter();
         if seed.is_some() && swept.any(|(key, _)| key == "seed") {
-            return Err(batchlab::error::Error::mistake(
+            return Err(Error::mistake(
                 &path,
                 "seed: the seed is swept; leave one of the two out",
             ));
@@ -63,10 +65,11 @@ pub fn resolved_scenario(
 ) -> PyResult<String> {
     let raised = Raised::default();
     let registry = registry(&policies, &raised);
-    match expand(&path, &overrides, &[], seed, &registry) {
-        Ok(scenarios) => Ok(scenarios[0].resolved_json().to_string()),
-        Err(error) => Err(raised.exception(py, &error)),
-    }
+    let text = supervise(py, StopFlag::new(), None, move |_| {
+        let scenarios = expand(&path, &overrides, &[], seed, &registry)?;
+        Ok::<String, Error>(scenarios[0].resolved_json().to_string())
+    })?;
+    text.map_err(|error| raised.exception(py, &error))
 }
 
 /// The path at which a scenario is found, and its text.
@@ -118,24 +121,29 @@ pub fn sizes(
 ) -> PyResult<(Vec<CellSizes>, u32)> {
     let raised = Raised::default();
     let registry = registry(&policies, &raised);
-    let sizes = expand(&path, &overrides, &[], None, &registry).and_then(|scenarios| {
-        let inputs = RunInputs::new(&scenarios[0])?;
-        let mut largest = vec![1; inputs.cells.len()];
-        for policy in 0..scenarios[0].policies.len() {
-            let own = match inputs.largest_batches(policy) {
-                Some(Batches::Nodes(sizes)) => sizes,
-                Some(Batches::Requests(size)) => vec![size; largest.len()],
-                None => vec![UNBOUNDED; largest.len()],
-            };
-            for (largest, own) in largest.iter_mut().zip(own) {
-                *largest = own.min(UNBOUNDED).max(*largest);
-            }
-        }
-        let cells = inputs.cells.iter().zip(largest);
-        let cells = cells.map(|(cell, largest)| (cell.name.clone(), cell.sized, largest));
-        Ok((cells.collect(), inputs.requests(0)?.longest()))
-    });
+    let sizes = supervise(py, StopFlag::new(), None, move |_| {
+        let scenarios = expand(&path, &overrides, &[], None, &registry)?;
+        find_sizes(&scenarios[0])
+    })?;
     sizes.map_err(|error| raised.exception(py, &error))
+}
+
+fn find_sizes(scenario: &Scenario) -> Result<(Vec<CellSizes>, u32)> {
+    let inputs = RunInputs::new(scenario)?;
+    let mut largest = vec![1; inputs.cells.len()];
+    for policy in 0..scenario.policies.len() {
+        let own = match inputs.largest_batches(policy) {
+            Some(Batches::Nodes(sizes)) => sizes,
+            Some(Batches::Requests(size)) => vec![size; largest.len()],
+            None => vec![UNBOUNDED; largest.len()],
+        };
+        for (largest, own) in largest.iter_mut().zip(own) {
+            *largest = own.min(UNBOUNDED).max(*largest);
+        }
+    }
+    let cells = inputs.cells.iter().zip(largest);
+    let cells = cells.map(|(cell, largest)| (cell.name.clone(), cell.sized, largest));
+    Ok((cells.collect(), inputs.requests(0)?.longest()))
 }
 
 /// The largest batch that a cost function is asked for. Beyond it, times follow the last two sizes.

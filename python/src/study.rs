@@ -136,8 +136,7 @@ pub fn run_scenario(
             request.seed,
             &kinds,
         )?;
-        let pool = thread_pool(request.threads)
-            .map_err(|cause| Error::failure(format!("threads can't be started: {cause}")))?;
+        let pool = thread_pool(request.threads)?;
         let study = pool.install(|| request.run(scenarios, stop, &steps, kept))?;
         Ok(StudyResults { function, ..study })
     })?;
@@ -237,20 +236,13 @@ impl Study {
     fn run_again(&self, py: Python<'_>, place: usize) -> PyResult<KeptRun> {
         let study = Arc::clone(&self.inner);
         let outcome = supervise(py, StopFlag::new(), None, move |stop| {
-            let pool = study.pool()?;
+            let pool = thread_pool(study.threads)?;
             pool.install(|| {
                 let sweep = Sweep::prepare(&study.scenarios, &study.options, stop)?;
                 sweep.run_point_in_memory(place)
             })
         })?;
         outcome.map_err(|error| self.inner.raised.exception(py, &error))
-    }
-}
-
-impl StudyResults {
-    fn pool(&self) -> Result<rayon::ThreadPool> {
-        thread_pool(self.threads)
-            .map_err(|cause| Error::failure(format!("threads can't be started: {cause}")))
     }
 }
 
@@ -375,10 +367,11 @@ impl Study {
     #[pyo3(signature = (report=None))]
     fn write(&self, py: Python<'_>, report: Option<Py<PyAny>>) -> PyResult<()> {
         let study = Arc::clone(&self.inner);
-        let progress = report.map(|report| (report, ask(&Arc::default())));
+        let steps = Arc::new(Steps::default());
+        let progress = report.map(|report| (report, ask(&steps)));
         let outcome = supervise(py, StopFlag::new(), progress, move |stop| {
             let _writing = study.writing.lock().unwrap_or_else(PoisonError::into_inner);
-            let pool = study.pool()?;
+            let pool = thread_pool(study.threads)?;
             let _serving = study
                 .function
                 .as_ref()
@@ -386,7 +379,11 @@ impl Study {
             pool.install(|| {
                 let mut sweep = Sweep::prepare(&study.scenarios, &study.options, stop)?;
                 let kept: Vec<&KeptRun> = study.kept.iter().filter_map(OnceLock::get).collect();
-                sweep.write(&kept).map(drop)
+                steps.all.store(kept.len() as u64, Ordering::Relaxed);
+                let written = || {
+                    steps.done.fetch_add(1, Ordering::Relaxed);
+                };
+                sweep.write(&kept, &written).map(drop)
             })
         })?;
         outcome.map_err(|error| self.inner.raised.exception(py, &error))

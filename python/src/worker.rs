@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use batchlab::cli::start_threads;
+use batchlab::error::Error;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -168,19 +170,6 @@ fn describe_panic(panic: &(dyn Any + Send)) -> String {
 }
 
 /// A pool of threads that may call Python; as many as the machine has cores if `count` is `None`.
-pub fn thread_pool(count: Option<usize>) -> Result<rayon::ThreadPool, rayon::ThreadPoolBuildError> {
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(count.unwrap_or(0))
-        .spawn_handler(|thread| {
-            let mut thread = Some(thread);
-            std::thread::spawn(move || {
-                run_thread(&mut || {
-                    if let Some(thread) = thread.take() {
-                        thread.run();
-                    }
-                });
-            });
-            Ok(())
-        })
-        .build()
+pub fn thread_pool(count: Option<usize>) -> Result<rayon::ThreadPool, Error> {
+    start_threads(count.unwrap_or(0), Some(run_thread))
 }

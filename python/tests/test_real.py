@@ -102,3 +102,20 @@ def test_a_profile_is_a_cost_table(tmp_path: pathlib.Path) -> None:
     with pytest.raises(LookupError) as caught:
         bl.profile(fails, batches=[2], lengths=[3])
     assert "batch 2" in caught.value.__notes__[0]
+
+
+def test_runs_of_two_threads_call_their_own_functions() -> None:
+    seen: dict[str, set[str]] = {"one": set(), "two": set()}
+
+    def serve(name: str) -> None:
+        def run(batch: list[bl.ServedRequest]) -> None:
+            seen[name].update(str(request.payload) for request in batch)
+
+        bl.real(SCENARIO, run=run, payload=lambda id: f"{name} {id}")
+
+    threads = [threading.Thread(target=serve, args=(name,)) for name in seen]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == {name: {f"{name} {id}" for id in range(60)} for name in seen}

@@ -45,7 +45,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use self::removed::refuse_removed;
 use self::render::{Shown, say};
-pub use self::session::{Caller, CommandAnswer};
+pub use self::session::{Caller, CommandAnswer, OnThread, start_threads};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::base::shipped::{self, Shipped};
@@ -332,7 +332,7 @@ impl Common {
 
     /// Does the work on the number of threads that the user wants.
     pub fn run_on_threads<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        session::thread_pool(self.threads.map_or(0, usize::from))?.install(work)
+        session::caller_threads(self.threads.map_or(0, usize::from))?.install(work)
     }
 
     /// Does the work as [`Common::run_on_threads`] does, with a bar for this number of runs. Ctrl-C sets the flag that

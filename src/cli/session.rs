@@ -18,13 +18,16 @@ struct ActiveCall {
     answer: CommandAnswer,
 }
 
+/// Runs the body of a thread, which it has to call once.
+pub type OnThread = fn(&mut (dyn FnMut() + Send));
+
 /// A program that calls commands.
 #[derive(Clone)]
 pub struct Caller {
     /// Stops the command once it is set, as Ctrl-C does in a terminal.
     pub stop: &'static AtomicBool,
     /// Runs the body of each thread that the command starts for its simulations. It has to call the body once.
-    pub on_thread: fn(&mut (dyn FnMut() + Send)),
+    pub on_thread: OnThread,
     bar: Arc<Mutex<Option<ProgressBar>>>,
 }
 
@@ -38,7 +41,7 @@ pub struct CommandAnswer {
 }
 
 impl Caller {
-    pub fn new(stop: &'static AtomicBool, on_thread: fn(&mut (dyn FnMut() + Send))) -> Caller {
+    pub fn new(stop: &'static AtomicBool, on_thread: OnThread) -> Caller {
         Caller {
             stop,
             on_thread,
@@ -101,22 +104,31 @@ pub(super) fn caller_bar(steps: usize) -> Option<ProgressBar> {
     })
 }
 
-/// Threads for simulations, as many as the machine has cores if `count` is 0.
-pub(super) fn thread_pool(count: usize) -> Result<rayon::ThreadPool> {
+/// Threads for simulations, as many as the machine has cores if `count` is 0, within the function of the caller.
+pub(super) fn caller_threads(count: usize) -> Result<rayon::ThreadPool> {
+    start_threads(count, with_call(|call| call.caller.on_thread))
+}
+
+/// Threads for simulations, as many as the machine has cores if `count` is 0. `on_thread` runs the body of each; it has
+/// to call the body once.
+///
+/// # Errors
+/// Fails if the machine starts no more threads.
+pub fn start_threads(count: usize, on_thread: Option<OnThread>) -> Result<rayon::ThreadPool> {
     let builder = rayon::ThreadPoolBuilder::new().num_threads(count);
-    let pool = match with_call(|call| call.caller.on_thread) {
+    let pool = match on_thread {
         None => builder.build(),
         Some(on_thread) => builder
             .spawn_handler(|thread| {
                 let mut thread = Some(thread);
-                std::thread::spawn(move || {
+                let body = move || {
                     on_thread(&mut || {
                         if let Some(thread) = thread.take() {
                             thread.run();
                         }
                     });
-                });
-                Ok(())
+                };
+                std::thread::Builder::new().spawn(body).map(drop)
             })
             .build(),
     };
@@ -139,7 +151,7 @@ mod tests {
             assert!(give_result("a table\n") && give_note("a note"));
             let bar = caller_bar(7).unwrap();
             bar.inc(3);
-            thread_pool(2).unwrap().current_num_threads()
+            caller_threads(2).unwrap().current_num_threads()
         });
         assert_eq!(said.printed, "a table\n");
         assert_eq!(said.notes, ["a note"]);

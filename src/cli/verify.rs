@@ -34,7 +34,7 @@ pub struct Args {
 /// Verifies the folders and prints what differs, which is an error at the end.
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let stop = stop_on_ctrl_c()?;
-    let threads = session::thread_pool(args.threads.map_or(0, usize::from))?;
+    let threads = session::caller_threads(args.threads.map_or(0, usize::from))?;
     let caller = session::caller_or_user(stop);
     let search = |again: &SearchAgain| {
         let mut words = vec!["batchlab".to_string()];

@@ -175,15 +175,15 @@ impl<'s> Sweep<'s> {
     }
 
     /// Writes the results of a sweep that was [run in memory](Sweep::run_in_memory), with the same scenarios and
-    /// options.
+    /// options. `progress` is called after each run that is written.
     ///
     /// # Panics
     /// If runs are missing.
-    pub fn write(&mut self, kept: &[&KeptRun]) -> Result<RunReport> {
+    pub fn write(&mut self, kept: &[&KeptRun], progress: &(dyn Fn() + Sync)) -> Result<RunReport> {
         assert_eq!(kept.len(), self.runs.len(), "all runs were kept");
         let clock = clock::now();
         let Opened { folders, lock, .. } = self.open()?;
-        let (results, first_error) = self.run_each(kept.to_vec(), &|| (), |run, kept| {
+        let (results, first_error) = self.run_each(kept.to_vec(), progress, |run, kept| {
             self.point(run, &folders).write_kept(kept)
         });
         self.finish(&folders, &results, first_error, lock, clock.elapsed())
@@ -632,7 +632,7 @@ mod tests {
             "nothing is written before it is asked for"
         );
         let kept: Vec<&KeptRun> = kept.iter().collect();
-        sweep.write(&kept).unwrap();
+        sweep.write(&kept, &|| ()).unwrap();
         assert_eq!(contents(&later.out), contents(&written.out));
         let execution = kept[7].execution();
         assert!(
