@@ -6,11 +6,11 @@ A scenario names a workload, arrivals, a device and policies. `sim` simulates it
 
     run = bl.sim("quickstart", sweep={"device.workers": [1, 2]})
     run.summary()                        # one row for each policy and load
-    run.requests("padded", 8000)         # one row for each request
+    run.requests("Padded batching", 8000, sweep={"device.workers": 2})      # one row for each request
     run.plot("latency-throughput")       # shows itself in a notebook
 
-A policy of your own is a class with the methods of `Policy`; `check` tests it. `real` serves a scenario in real time, on
-this machine's processor or with a function of yours; `profile` measures such a function as a cost table.
+A policy of your own is a class with the methods of `Policy`; `check` tests it. `real` serves a scenario in real time,
+on this machine's processor or with a function of yours; `profile` measures such a function as a cost table.
 
 Tables give their columns to any library that reads Arrow (pandas, polars, pyarrow, DuckDB), without copies. Times are
 whole nanoseconds unless a name says otherwise.

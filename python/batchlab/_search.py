@@ -144,8 +144,8 @@ def tune(
     policies: Any = None,
     **options: Any,
 ) -> Table:
-    """Finds the settings with which a policy meets a latency objective at the highest rate. The chosen row stands first:
-    the best of those whose answer has no caveat.
+    """Finds the settings with which a policy meets a latency objective at the highest rate. The chosen row stands first.
+    Answers without a caveat come before those with one.
 
     policy: the label of the policy.
     over: values to try: keys of the policy or of the scenario, such as {"max_batch": [8, 64], "device.workers": [1, 2]}.

@@ -237,8 +237,8 @@ impl Folder {
         write_json(&self.path.join("bounds.json"), bounds)
     }
 
-    /// Removes the results of an earlier run, but not those of searches. A file that can't be removed can't be overwritten either; writing it
-    /// reports the error.
+    /// Removes the results of an earlier run, but not those of searches. A file that can't be removed can't be
+    /// overwritten either; writing it reports the error.
     pub(super) fn clear(&self) {
         // Marks are removed first, so that a killed process leaves no mark whose files are gone.
         self.remove_from_points(|_, name| has_name(POINT, name));

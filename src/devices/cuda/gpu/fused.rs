@@ -12,9 +12,9 @@
 //! | 16 | 35.6 | 16.5 | 7.3 | 7.6 to 12.2 |
 //! | 32 | 33.4 | | 7.5 | |
 //!
-//! The prototype gains in float32 from 8 to 16 rows. Its best variant in bfloat16 is about as fast as cuBLAS and the
-//! others are slower, so cuBLAS stays. The kernel of this program has not been measured on a GPU yet;
-//! `device.step_kernels` takes one or the other in all batches, for measurements.
+//! In float32 the prototype is faster than cuBLAS at 8 and at 16 rows. In bfloat16 its best variant is about as fast as
+//! cuBLAS, and its other variants are slower. So cuBLAS stays the default elsewhere. The kernel of this program has not
+//! been measured on a GPU yet. `device.step_kernels` takes one or the other for all batches, for measurements.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
