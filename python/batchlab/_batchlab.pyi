@@ -1,7 +1,8 @@
 """The part of batchlab in Rust. What has no underscore in `batchlab` is documented there; here are its types."""
 
 import os
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pandas
 import polars
@@ -76,7 +77,8 @@ class Task:
 class Dispatch:
     """The access to the workers during `Policy.schedule`. What is submitted starts when `schedule` has returned.
 
-    It lasts for one call: one that is kept raises RuntimeError. A mistake raises ValueError at the line of the call, and
+    It lasts for one call: one that is kept raises RuntimeError. A mistake raises ValueError at the line of the call,
+        and
     ends the run even if the policy catches it.
     """
 
@@ -242,7 +244,9 @@ def run_scenario(
     payload: Callable[[int], Any] | None = None,
     report: Callable[[int, int], None] | None = None,
 ) -> Study: ...
-def resolved_scenario(path: str, overrides: Sequence[str], seed: int | None, policies: Sequence[PolicyClass]) -> str: ...
+def resolved_scenario(
+    path: str, overrides: Sequence[str], seed: int | None, policies: Sequence[PolicyClass]
+) -> str: ...
 def scenario_text(given: str) -> tuple[str, str]: ...
 def scenarios() -> list[tuple[str, str]]: ...
 def policies() -> list[tuple[str, str, str]]: ...

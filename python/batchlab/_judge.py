@@ -207,7 +207,8 @@ class JudgedPolicy:
 
     def _ending(self) -> str:
         self._process.kill()
-        return f"the policy's process ended with exit code {self._process.wait()}; it may have used too much memory or time"
+        code = self._process.wait()
+        return f"the policy's process ended with exit code {code}; it may have used too much memory or time"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

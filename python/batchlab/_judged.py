@@ -135,7 +135,8 @@ class Task:
         self.start = told["start"]
         self.finish = told["finish"]
         self.members = [
-            requests[member] if isinstance(member, int) else (requests[member[0]], member[1]) for member in told["members"]
+            requests[member] if isinstance(member, int) else (requests[member[0]], member[1])
+            for member in told["members"]
         ]
 
     @property
@@ -219,7 +220,12 @@ def limit(memory: int, seconds: int) -> None:
     steps += [refused, allowed]
 
     class Step(ctypes.Structure):
-        _fields_ = [("code", ctypes.c_uint16), ("then", ctypes.c_uint8), ("other", ctypes.c_uint8), ("k", ctypes.c_uint32)]
+        _fields_ = [
+            ("code", ctypes.c_uint16),
+            ("then", ctypes.c_uint8),
+            ("other", ctypes.c_uint8),
+            ("k", ctypes.c_uint32),
+        ]
 
     class Filter(ctypes.Structure):
         _fields_ = [("count", ctypes.c_uint16), ("steps", ctypes.c_void_p)]
@@ -232,7 +238,9 @@ def limit(memory: int, seconds: int) -> None:
     filter_calls = (22, number(2), ctypes.byref(own), number(0), number(0))
     for arguments in (no_new_privileges, filter_calls):
         if kernel(*arguments):
-            raise OSError(ctypes.get_errno(), "the kernel has no filter for system calls, without which nothing is judged")
+            raise OSError(
+                ctypes.get_errno(), "the kernel has no filter for system calls, without which nothing is judged"
+            )
 
 
 def load_policy(source: str, name: str | None) -> Any:
@@ -309,7 +317,7 @@ def main() -> NoReturn:
         while True:
             wake = answer_instant(pipe, policy, pipe.read(), requests)
             pipe.write({"done": wake})
-    except BaseException as exception:  # noqa: B902 - whatever a policy raises
+    except BaseException as exception:  # Whatever a policy raises
         pipe.write({"raised": described(exception)})
     os._exit(0)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 import os
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from . import _batchlab, _toml
 

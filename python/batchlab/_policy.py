@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Literal, Mapping, Union
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _batchlab, _toml
 
@@ -71,7 +72,7 @@ class Policy:
 
 
 # What stands for a policy: a class or a function that makes one, an object, or a table with the key "class" or "kind".
-PolicyLike = Union[type, Callable[..., Any], Policy, Mapping[str, Any], object]
+PolicyLike = type | Callable[..., Any] | Policy | Mapping[str, Any] | object
 
 # The keys of a policy's table that are no parameters of its class. `source` is where results have the hash.
 RESERVED = ("class", "kind", "label", "costs", "overhead", "source")

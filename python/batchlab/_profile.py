@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from . import _batchlab, _options, _progress
 from ._batchlab import Table
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Costs:
-    """A measured cost table: a row for each size, with the median time and the deviation of single calls in nanoseconds.
+    """A measured cost table: a row for each size, with the median time and the deviation of single calls in
+    nanoseconds.
 
     Give it to `sim` as `set={"device.costs": costs}`. `noise` says how the times of calls wandered.
     """
@@ -89,8 +91,7 @@ def profile(
     inputs = _require_sizes("lengths", lengths)
     _options.require_whole("repeats", repeats)
     _options.require_whole("largest", largest)
-    report = _progress.reporter("profile")
-    try:
+    with _progress.show("profile") as report:
         texts = _batchlab.profile(
             function,
             cell=cell,
@@ -100,8 +101,6 @@ def profile(
             repeats=repeats,
             report=report,
         )
-    finally:
-        _progress.finish(report)
     costs, noise = texts
     return Costs(_table(costs), _table(noise), texts)
 

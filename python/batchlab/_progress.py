@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from typing import Any, Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
-def reporter(name: str) -> Callable[[int, int], None] | None:
-    """What shows progress, or None where it would not be seen: standard error is no terminal, and there is no notebook."""
+@contextlib.contextmanager
+def show(name: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar that is there for the body of `with`, which reports to it how many of all steps are done. It is None where
+    it would not be seen: without a notebook and without a terminal.
+    """
+    bar = _bar(name)
+    try:
+        yield bar
+    finally:
+        if bar is not None:
+            bar.remove()
+
+
+def _bar(name: str) -> _Terminal | _Notebook | None:
     if _in_notebook():
         return _Notebook(name)
     if sys.stderr is not None and sys.stderr.isatty():
         return _Terminal(name)
     return None
-
-
-def finish(report: Callable[[int, int], None] | None) -> None:
-    """Removes what a reporter has shown."""
-    if report is not None:
-        report.finish()  # type: ignore[attr-defined]
 
 
 def _in_notebook() -> bool:
@@ -51,7 +59,7 @@ class _Terminal:
             sys.stderr.write("\r" + _line(self.name, done, all, self.since) + "\x1b[K")
             sys.stderr.flush()
 
-    def finish(self) -> None:
+    def remove(self) -> None:
         if self.shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
@@ -73,6 +81,6 @@ class _Notebook:
         else:
             self.handle.update(text, raw=True)
 
-    def finish(self) -> None:
+    def remove(self) -> None:
         if self.handle is not None:
             self.handle.update({"text/plain": ""}, raw=True)

@@ -4,13 +4,36 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import Any, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from . import _batchlab, _options, _progress
 from ._batchlab import Table
 from ._scenario import Prepared, ScenarioLike, prepare
 
 __all__ = ["Explanation", "Figure", "Run", "real", "sim"]
+
+
+class _Point(NamedTuple):
+    """One policy under one load, in one replication."""
+
+    policy: str
+    load: str
+    replication: int
+    swept: list[tuple[str, str]]
+    folder: str
+
+    def __str__(self) -> str:
+        keys = "".join(f", {key}={value}" for key, value in self.swept)
+        return f"{self.policy!r}, {self.load}{keys}"
+
+    def has(self, policy: str | None, load: float | str | None, sweep: Mapping[str, Any] | None) -> bool:
+        """Whether it is the one that is meant; None means any."""
+        return (
+            (policy is None or self.policy == policy)
+            and (load is None or _same(self.load, load))
+            and all(_same(dict(self.swept).get(key), value) for key, value in (sweep or {}).items())
+        )
 
 
 class Run:
@@ -26,7 +49,7 @@ class Run:
         self._folder = folder
         self._real = real
         self._written = folder is None
-        self._points = study.points()
+        self._points = [_Point(*point) for point in study.points()]
         if folder is not None:
             weakref.finalize(self, _remove, folder)
 
@@ -49,9 +72,8 @@ class Run:
     def path(self) -> str:
         """The folder of the results. Without `out` it is a temporary one, which goes when the object does."""
         if not self._written:
-            report = _progress.reporter(self.name)
-            self._study.write(report)
-            _progress.finish(report)
+            with _progress.show(self.name) as report:
+                self._study.write(report)
             self._written = True
         return str(self._study.path)
 
@@ -64,7 +86,7 @@ class Run:
 
     def points(self) -> list[tuple[str, str, dict[str, str]]]:
         """The policy, the load and the swept keys of each point."""
-        return [(policy, load, dict(swept)) for policy, load, replication, swept, _ in self._points if not replication]
+        return [(one.policy, one.load, dict(one.swept)) for one in self._points if not one.replication]
 
     def requests(
         self,
@@ -74,8 +96,8 @@ class Run:
         replication: int = 0,
         sweep: Mapping[str, Any] | None = None,
     ) -> Table:
-        """A row for each request of a point: its arrival, start and finish in nanoseconds, its class, length, whether it
-        counts, and its outcome. The columns are those of requests.csv.
+        """A row for each request of a point: its arrival, start and finish in nanoseconds, its class, length, whether
+        it counts, and its outcome. The columns are those of requests.csv.
 
         policy: the label of the policy; may be left out if there is one only.
         point: the rate in requests per second, or the name of the load; may be left out if there is one only.
@@ -151,25 +173,32 @@ class Run:
             raise TypeError("explain: give a request or a task")
         _options.require_whole("request", request, 0, MOST_NUMBER)
         _options.require_whole("task", task, 0, MOST_NUMBER)
-        _, _, _, _, folder = self._points[self._find(policy, point, 0, sweep)]
+        folder = self._points[self._find(policy, point, 0, sweep)].folder
         subject = ["task", str(task)] if request is None else ["request", str(request)]
         arguments = ["explain", os.path.join(self.path, folder), *subject]
         printed, _ = _batchlab.command(arguments, self._prepared.kinds.classes)
         return Explanation(printed)
 
     def _log(
-        self, name: str, policy: str | None, point: float | str | None, replication: int, sweep: Mapping[str, Any] | None
+        self,
+        name: str,
+        policy: str | None,
+        point: float | str | None,
+        replication: int,
+        sweep: Mapping[str, Any] | None,
     ) -> Table:
         place = self._find(policy, point, replication, sweep)
         requests, tasks = self._study.logs
         if (name == "requests" and not requests) or (name == "tasks" and not tasks):
             raise KeyError(f"the scenario logs no {name}; set output.{name} = true")
-        _, _, _, _, folder = self._points[place]
+        folder = self._points[place].folder
         if self._folder is None and (not replication or name == "batches"):
             number = f"-{replication + 1}" if replication else ""
             return _batchlab.read_log(os.path.join(self.path, folder, f"{name}{number}.csv"))
         if self._folder is None and self._real:
-            raise KeyError(f"files have the {name} of a real run's first repeat only; leave out `out` to have all in memory")
+            raise KeyError(
+                f"files have the {name} of a real run's first repeat only; leave out `out` to have all in memory"
+            )
         # Files lack the logs of later replications, which are run again.
         table: Table = getattr(self._study, name)(place)
         return table
@@ -179,19 +208,16 @@ class Run:
     ) -> int:
         found = [
             place
-            for place, (label, load, number, swept, _) in enumerate(self._points)
-            if number == replication
-            and (policy is None or label == policy)
-            and (point is None or _same(load, point))
-            and all(_same(dict(swept).get(key), value) for key, value in (sweep or {}).items())
+            for place, one in enumerate(self._points)
+            if one.replication == replication and one.has(policy, point, sweep)
         ]
         if len(found) == 1:
             return found[0]
-        listed = found or [place for place, one in enumerate(self._points) if one[2] == replication]
+        listed = found or [place for place, one in enumerate(self._points) if one.replication == replication]
         if not listed:
-            last = max(one[2] for one in self._points)
+            last = max(one.replication for one in self._points)
             raise PointError(f"no replication {replication}; the replications are 0 to {last}")
-        lines = [_described(self._points[place]) for place in listed]
+        lines = [str(self._points[place]) for place in listed]
         problem = "several points are meant" if found else "no such point; the points are"
         raise PointError(problem + ":\n  " + "\n  ".join(lines))
 
@@ -220,12 +246,6 @@ def _same(text: str | None, value: Any) -> bool:
         return float(text) == float(value)
     except (TypeError, ValueError):
         return False
-
-
-def _described(point: tuple[str, str, int, list[tuple[str, str]], Any]) -> str:
-    label, load, _, swept, _ = point
-    keys = "".join(f", {key}={value}" for key, value in swept)
-    return f"{label!r}, {load}{keys}"
 
 
 class Explanation(str):
@@ -308,32 +328,30 @@ def _run(
         import tempfile
 
         folder = tempfile.mkdtemp(prefix="batchlab-")
-    report = _progress.reporter(os.path.basename(prepared.path).partition("@")[0])
     try:
-        study = _batchlab.run_scenario(
-            prepared.path,
-            overrides=prepared.overrides,
-            sweeps=prepared.sweeps,
-            seed=seed,
-            backend=backend,
-            real=real,
-            verify=verify,
-            replications=replications,
-            resume=resume,
-            threads=threads,
-            out=folder or os.fspath(out or ""),
-            in_memory=folder is not None,
-            policies=prepared.kinds.classes,
-            function=function,
-            payload=payload,
-            report=report,
-        )
+        with _progress.show(os.path.basename(prepared.path).partition("@")[0]) as report:
+            study = _batchlab.run_scenario(
+                prepared.path,
+                overrides=prepared.overrides,
+                sweeps=prepared.sweeps,
+                seed=seed,
+                backend=backend,
+                real=real,
+                verify=verify,
+                replications=replications,
+                resume=resume,
+                threads=threads,
+                out=folder or os.fspath(out or ""),
+                in_memory=folder is not None,
+                policies=prepared.kinds.classes,
+                function=function,
+                payload=payload,
+                report=report,
+            )
     except BaseException:
         if folder is not None:
             _remove(folder)
         raise
-    finally:
-        _progress.finish(report)
     return Run(study, prepared, folder, real)
 
 
@@ -377,8 +395,8 @@ def sim(
     backend: the name of the simulated device.
 
     Raises InputError, a ValueError, for a mistake in the scenario or an argument, with the key; RunError for a failure
-    of the machine; whatever a policy raises, as it is, with a note of the policy, the load, the instant and the request.
-    Ctrl-C raises KeyboardInterrupt; with `out`, points that are finished stay.
+    of the machine; whatever a policy raises, as it is, with a note of the policy, the load, the instant and the
+    request. Ctrl-C raises KeyboardInterrupt; with `out`, points that are finished stay.
     """
     return _run(
         scenario,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Union
+from collections.abc import Mapping
+from typing import Any, Union
 
 from . import _batchlab, _options, _toml
 from ._batchlab import Table, time_ns
@@ -169,8 +170,8 @@ def _columns(key: str, given: Any) -> dict[str, list[Any]]:
     if hasattr(given, "columns") and hasattr(given, "__getitem__"):
         return {str(name): list(given[name]) for name in given.columns}
     raise TypeError(
-        f"{key}: {type(given).__name__} is no cost table; give a Table, a DataFrame, a dict of columns, a list of dicts "
-        "or a function (cell, batch, length) -> ns"
+        f"{key}: {type(given).__name__} is no cost table; give a Table, a DataFrame, a dict of columns, "
+        "a list of dicts or a function (cell, batch, length) -> ns"
     )
 
 

@@ -36,9 +36,9 @@ class Score(TypedDict):
 
 
 def suites() -> _batchlab.Table:
-    """The suites of `score`, a row for each: its name and question, the model, the arrivals and the number of workers of
-    its scenario, its loads in requests per second, the latency within which requests count, the built-in policies that
-    a policy is compared with, whether lengths are seen, and the seconds that a policy may take.
+    """The suites of `score`, a row for each: its name and question, the model, the arrivals and the number of workers
+    of its scenario, its loads in requests per second, the latency within which requests count, the built-in policies
+    that a policy is compared with, whether lengths are seen, and the seconds that a policy may take.
     """
     from ._suites import SUITES
 
@@ -75,8 +75,8 @@ def score(
 ) -> Score:
     """Judges a policy: by the laws, then on requests that it can't know, in processes of its own.
 
-    policy: the path of a file or a text of several lines, which defines one class with the method `schedule`; or such a class, or a
-        function that makes a policy, whose source stands alone but for the imports of its module.
+    policy: the path of a file or a text of several lines, which defines one class with the method `schedule`; or such a
+        class, or a function that makes a policy, whose source stands alone but for the imports of its module.
     suite: the name of a suite; see `suites`.
     seed: the seed of the requests, with which a score repeats exactly. Without it one is drawn.
     limit_s: the seconds of the processor that the policy's processes may take together, the laws included; also those
@@ -84,8 +84,8 @@ def score(
     memory: the bytes of memory that such a process may have.
 
     A load's goodput is the share of its requests that are served within the objective, times the rate. The combined
-    score is the geometric mean, over the loads, of the goodput relative to that of the best built-in policy. It is 0 for
-    a policy that breaks a law, raises, or takes too long or too much memory. `metrics` has for each load the
+    score is the geometric mean, over the loads, of the goodput relative to that of the best built-in policy. It is 0
+    for a policy that breaks a law, raises, or takes too long or too much memory. `metrics` has for each load the
     `goodput_rps`, `relative`, the part of the ceiling that no policy exceeds (`of_ceiling`) and the mean latency;
     `artifacts` says what failed, with the traceback, or explains the slowest request. docs/PYTHON.md says what a policy
     can do.
@@ -121,7 +121,7 @@ def score(
             policies={**chosen.against, JUDGED: source.policy},
         )
         result = _judge(run, chosen, drawn)
-    except BaseException as exception:  # noqa: B902 - whatever a policy raises
+    except BaseException as exception:  # Whatever a policy raises
         failure = source.failure
         if failure is None and isinstance(exception, (KeyboardInterrupt, MemoryError, OSError, _batchlab.RunError)):
             raise
@@ -130,7 +130,11 @@ def score(
         artifacts = {"stage": stage, "failure": cause[:MOST], "seed": str(drawn), "where": "\n".join(notes)[:MOST]}
         if failure and failure.trace:
             artifacts["traceback"] = failure.trace[-MOST:]
-        return {"combined_score": 0.0, "metrics": {}, "artifacts": {key: text for key, text in artifacts.items() if text}}
+        return {
+            "combined_score": 0.0,
+            "metrics": {},
+            "artifacts": {key: text for key, text in artifacts.items() if text},
+        }
     return result
 
 
@@ -149,7 +153,8 @@ def source_text(policy: Any) -> tuple[str, str | None]:
         except (OSError, UnicodeDecodeError) as cause:
             why = cause.strerror if isinstance(cause, OSError) else cause
             raise _batchlab.InputError(
-                f"policy: {os.fspath(policy)}: {why}; give the path of a source, or the source as a text of several lines"
+                f"policy: {os.fspath(policy)}: {why}; give the path of a source, "
+                "or the source as a text of several lines"
             ) from None
     if isinstance(policy, str):
         return policy, None
@@ -198,7 +203,11 @@ def _judge(run: Run, suite: Any, seed: int) -> Score:
         # A policy that serves nothing in time under one load still differs from one that does nowhere.
         logarithms.append(math.log(max(relative, 1e-6)))
     combined = math.exp(sum(logarithms) / len(logarithms))
-    return {"combined_score": combined, "metrics": metrics, "artifacts": {"seed": str(seed), **_slowest(run, suite.rates[-1])}}
+    return {
+        "combined_score": combined,
+        "metrics": metrics,
+        "artifacts": {"seed": str(seed), **_slowest(run, suite.rates[-1])},
+    }
 
 
 def _mean_latency_ms(run: Run, rate: int) -> float | None:
@@ -233,8 +242,9 @@ def _slowest(run: Run, rate: int) -> dict[str, str]:
     served = [row for row in requests.rows() if row["outcome"] == "served"]
     served.sort(key=_latency, reverse=True)
     lines = [
-        f"request {row['id']}: {_latency(row) / 1e6:.3f} ms, of which {(row['start_ns'] - row['arrival_ns']) / 1e6:.3f} ms "
-        f"in the queue; length {row['length']}" + (f", class {row['class']}" if row["class"] else "")
+        f"request {row['id']}: {_latency(row) / 1e6:.3f} ms, "
+        f"of which {(row['start_ns'] - row['arrival_ns']) / 1e6:.3f} ms in the queue; length {row['length']}"
+        + (f", class {row['class']}" if row["class"] else "")
         for row in served[:5]
     ]
     lines.append(f"{len(requests) - len(served)} of {len(requests)} requests were rejected or never served")

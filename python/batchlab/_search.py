@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Sequence, Union
+from collections.abc import Mapping, Sequence
+from typing import Any, Union
 
 from . import _batchlab, _options, _progress
 from ._batchlab import Table
@@ -22,14 +23,11 @@ def _search(
 ) -> Table:
     import tempfile
 
-    report = _progress.reporter(command)
     with tempfile.TemporaryDirectory(prefix="batchlab-") as folder:
         target = folder if out is None else os.fspath(out)
         arguments = [command, *prepared.arguments(), f"--out={target}", *_options.arguments(options)]
-        try:
+        with _progress.show(command) as report:
             _, notes = _batchlab.command(arguments, prepared.kinds.classes, report)
-        finally:
-            _progress.finish(report)
         files = [note[len(RESULTS) :] for note in notes if note.startswith(RESULTS)]
         table = _batchlab.read_csv(files[0])
     return table.with_notes([note for note in notes if not note.startswith(RESULTS)])
@@ -63,10 +61,10 @@ def find_knee(
     quantile: the quantile that must hold the objective, such as "p99".
     options: further options of `batchlab find-knee`, such as ttft="200ms".
 
-    The other arguments, and what is raised, are those of `sim`. The columns are those of knee.csv: rates in requests per
-    second, the objective in milliseconds. knee_rps is the highest rate. lowest_rps is the lowest one, for policies that
-    miss the objective below it because they wait for requests. limiting_class is the class that misses its objective
-    just above the highest rate. caveat says what limits the answer, or why there is none.
+    The other arguments, and what is raised, are those of `sim`. The columns are those of knee.csv: rates in requests
+    per second, the objective in milliseconds. knee_rps is the highest rate. lowest_rps is the lowest one, for policies
+    that miss the objective below it because they wait for requests. limiting_class is the class that misses its
+    objective just above the highest rate. caveat says what limits the answer, or why there is none.
     """
     prepared = prepare(scenario, set=set, sweep=sweep, policies=policies)
     given = {
@@ -107,8 +105,8 @@ def find_workers(
     max_workers: the largest number of workers to try (1024).
 
     The other arguments are those of `find_knee`. The columns are those of workers.csv: latency_ms is the objective's
-    quantile with this number of workers, fewer_latency_ms that with one worker less, and fewer_miss says why that is not
-    enough.
+    quantile with this number of workers, fewer_latency_ms that with one worker less, and fewer_miss says why that is
+    not enough.
     """
     prepared = prepare(scenario, set=set, sweep=sweep, policies=policies)
     given = {
@@ -144,14 +142,15 @@ def tune(
     policies: Any = None,
     **options: Any,
 ) -> Table:
-    """Finds the settings with which a policy meets a latency objective at the highest rate. The chosen row stands first.
-    Answers without a caveat come before those with one.
+    """Finds the settings with which a policy meets a latency objective at the highest rate. The chosen row stands
+    first. Answers without a caveat come before those with one.
 
     policy: the label of the policy.
-    over: values to try: keys of the policy or of the scenario, such as {"max_batch": [8, 64], "device.workers": [1, 2]}.
-        Without it, the keys for the size of batches, the delay and the instances.
+    over: values to try: keys of the policy or of the scenario, such as {"max_batch": [8, 64], "device.workers": [1,
+        2]}. Without it, the keys for the size of batches, the delay and the instances.
     rate: look for the smallest number of workers at this rate instead, in requests per second.
-    resume: keep what an interrupted search with these settings has left in `out`, and go on; not with policies in Python.
+    resume: keep what an interrupted search with these settings has left in `out`, and go on; not with policies in
+        Python.
 
     The other arguments are those of `find_knee`. The columns are those of tune.csv: chosen marks the row whose settings
     are in tuned.toml, and round is the last round that searched with the settings.

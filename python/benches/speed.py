@@ -5,13 +5,15 @@ Times are those of the processor for one thread, the least of several runs; impo
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import batchlab as bl
 
@@ -35,16 +37,14 @@ def least(work: Callable[[], Any], times: int = 5, clock: Callable[[], float] = 
 
 def elapsed(*arguments: str, folder: str = ".") -> float:
     """The least elapsed time of a program, in seconds."""
-    return least(
-        lambda: subprocess.run(arguments, check=True, capture_output=True, cwd=folder), 15, time.perf_counter
-    )
+    return least(lambda: subprocess.run(arguments, check=True, capture_output=True, cwd=folder), 15, time.perf_counter)
 
 
 def main() -> None:
     for name, policy in (("padded", Padded), ("cellular", Cellular)):
         rust = {"kind": name, "max_batch": 64}
         times = {
-            which: least(lambda: bl.sim("quickstart", set=ONE, policies={name: given}, threads=1))
+            which: least(functools.partial(bl.sim, "quickstart", set=ONE, policies={name: given}, threads=1))
             for which, given in (("Python", policy), ("Rust", rust))
         }
         for which, seconds in times.items():

@@ -4,8 +4,8 @@ The network is a small recurrent one in NumPy. Any function that computes a batc
 session of ONNX Runtime, a client of a server.
 """
 
-import numpy
 import batchlab as bl
+import numpy
 
 HIDDEN = 128
 random = numpy.random.default_rng(1)

@@ -55,6 +55,4 @@ class Cellular(bl.Policy):
                 if not active:
                     return
                 dispatch.submit_nodes(worker, 0, [(request, node) for request, node, _ in active])
-                self.active = [
-                    (request, node + 1, length) for request, node, length in active if node + 1 < length
-                ]
+                self.active = [(request, node + 1, length) for request, node, length in active if node + 1 < length]

@@ -15,9 +15,7 @@ LOGS = ("requests.csv", "tasks.csv", "batches.csv")
 
 def logs(folder: pathlib.Path) -> dict[str, bytes]:
     """The logs of all points below the folder of a policy."""
-    return {
-        str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.name in LOGS
-    }
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.name in LOGS}
 
 
 @pytest.mark.parametrize("workers", [1, 3])

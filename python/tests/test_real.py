@@ -32,7 +32,9 @@ def test_a_function_serves_the_requests() -> None:
             seen.extend(request.id for request in batch)
         assert all(request.length == 3 and request.payload == -request.id for request in batch)
 
-    run = bl.real(SCENARIO, run=serve, payload=lambda id: -id, policies={"padded": SCENARIO["policy"][0], "mine": Padded})
+    run = bl.real(
+        SCENARIO, run=serve, payload=lambda id: -id, policies={"padded": SCENARIO["policy"][0], "mine": Padded}
+    )
     assert run.failed == 0, run.notes
     assert sorted(seen) == sorted(2 * list(range(60)))
     requests = run.requests("mine", 500)

@@ -94,7 +94,9 @@ def test_files_lack_later_replications_which_are_run_again(tmp_path: pathlib.Pat
     for name in ("requests", "tasks", "batches"):
         for replication in (0, 1):
             rows = [
-                getattr(run, name)("Cellular batching", 8000, replication=replication, sweep={"device.workers": 2}).rows()
+                getattr(run, name)(
+                    "Cellular batching", 8000, replication=replication, sweep={"device.workers": 2}
+                ).rows()
                 for run in (written, kept)
             ]
             assert rows[0] == rows[1] and rows[0]
@@ -156,7 +158,9 @@ def test_costs_may_be_a_function_or_a_frame() -> None:
     assert len(tasks) > 0
     import pandas
 
-    frame = pandas.DataFrame({"cell": "lstm", "batch": range(1, 17), "ns": [1000 + 10 * batch for batch in range(1, 17)]})
+    frame = pandas.DataFrame(
+        {"cell": "lstm", "batch": range(1, 17), "ns": [1000 + 10 * batch for batch in range(1, 17)]}
+    )
     same = bl.sim(scenario, set={"device.costs": frame}, policies=policies)
     assert same.requests("A", 2000).rows() == run.requests("A", 2000).rows()
     rows = frame.to_dict("records")
@@ -230,7 +234,9 @@ def test_missing_values_are_none(run: bl.Run) -> None:
     table = rejects.requests("No batching", 16000)
     assert None in table["finish_ns"] and set(table["outcome"]) == {"served", "rejected"}
     frame = table.to_pandas()
-    assert str(frame["finish_ns"].dtype) == "Int64" and frame["finish_ns"].isna().sum() == table["finish_ns"].count(None)
+    assert str(frame["finish_ns"].dtype) == "Int64" and frame["finish_ns"].isna().sum() == table["finish_ns"].count(
+        None
+    )
 
 
 def test_lists() -> None:
@@ -291,6 +297,8 @@ def test_the_command_is_the_program(tmp_path: pathlib.Path) -> None:
 
 
 def test_import_is_fast_and_imports_little() -> None:
-    code = "import sys, batchlab; print(sorted(m for m in sys.modules if m in ('numpy', 'pandas', 'inspect', 'tempfile')))"
+    code = (
+        "import sys, batchlab; print(sorted(m for m in sys.modules if m in ('numpy', 'pandas', 'inspect', 'tempfile')))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
