@@ -112,6 +112,75 @@ fn sequences_and_iterations_are_explained() {
 }
 
 #[test]
+fn the_longest_time_between_tokens_is_explained_by_the_tasks_in_it() {
+    let desk = conversations();
+    // The second prompt arrives while the first request gets its second token, and is fed before its third.
+    desk.write(
+        "trace.csv",
+        "id,arrival_ns,shape\n0,0,llm:100>4\n1,15000000,llm:50>2\n",
+    );
+    let text = desk
+        .read("t.toml")
+        .replace(
+            "dataset = \"constant:100>20\"\nrequests = 2000",
+            "trace = \"trace.csv\"",
+        )
+        .replace("[arrivals]\nprocess = \"poisson\"\nrates = [5, 10]\n", "");
+    desk.write("t.toml", text);
+    desk.run(&["sim", "t.toml", "-q", "--out", "out"]).ok();
+    let expected = "request 0 (llm:100>4) under vllm at trace\n\
+        \x20 arrived at 0.000 ms\n\
+        \x20 left after 50.154 ms: waited 0.000 ms for its first task\n\
+        \x20 its first token came after 10.100 ms; the longest time between two tokens was 20.052 ms, 13.351 ms on average; \
+        preemptions: 0\n\
+        \x20 below are the tasks that fed its prompt; the later tokens came with the decodes of its worker\n\
+        \n\
+        task       cell  nodes  batch      with  worker      start       took    waited  for\n\
+        0     iteration      0      1  0 others       0  +0.000 ms  10.100 ms  0.000 ms\n\
+        \n\
+        longest time between two tokens: 20.052 ms, from +20.101 ms to +40.153 ms; its worker ran 2 tasks\n\
+        task       start       took  what ran\n\
+        2     +20.101 ms  10.050 ms  sequences that decode: 0; prompts that are fed: 1; tokens: 50; blocks in use: 11 of 62; \
+        requests that wait: 0\n\
+        3     +30.151 ms  10.002 ms  sequences that decode: 2; prompts that are fed: 0; tokens: 2; blocks in use: 11 of 62; \
+        requests that wait: 0\n";
+    for which in ["0", "worst", "p99"] {
+        let ran = desk
+            .run(&["explain", "out/t/vllm/trace", "request", which])
+            .ok();
+        assert_eq!(ran.stdout, expected);
+    }
+    let json = desk
+        .run(&[
+            "explain",
+            "out/t/vllm",
+            "request",
+            "worst",
+            "--format",
+            "json",
+        ])
+        .ok()
+        .json();
+    assert_eq!(json["worst_gap_tasks"], serde_json::json!([2, 3]));
+    assert_eq!(json["worst_gap_end_ns"], 40_153_000);
+}
+
+#[test]
+fn a_search_names_the_main_reason_of_rejections() {
+    let desk = conversations();
+    let command =
+        "find-knee t.toml --out out --ttft 1s --replications 1 --set policy.orca.max_length=110";
+    let words: Vec<&str> = command.split(' ').collect();
+    let ran = desk.run(&words).ok();
+    let caveat = &desk.column("out/t/knee.csv", "caveat")[1];
+    assert!(
+        caveat.contains("were rejected at")
+            && caveat.contains(" of them): prompt and output above 110 tokens (max_length)"),
+        "{caveat} {ran:?}"
+    );
+}
+
+#[test]
 fn what_never_fits_is_rejected_with_the_reason() {
     let desk = conversations();
     desk.write(
@@ -128,16 +197,23 @@ fn what_never_fits_is_rejected_with_the_reason() {
         .read("t.toml")
         .replace("[arrivals]\nprocess = \"poisson\"\nrates = [5, 10]\n", "");
     desk.write("t.toml", text);
-    desk.run(&[&["sim", "t.toml", "-q", "--out", "out"], &set[..2]].concat())
+    let ran = desk
+        .run(&[&["sim", "t.toml", "--out", "out"], &set[..2]].concat())
         .ok();
+    let notes = [
+        "\"vllm\" at trace: 2 requests were rejected; main reason (1 of them): prompt above 992 tokens (device.kv_tokens)\n",
+        "\"orca\" at trace: 2 requests were rejected; main reason (2 of them): prompt above 500 tokens (max_length)\n",
+    ];
+    for note in notes {
+        assert!(ran.stderr.contains(note), "{ran:?}");
+    }
     let rejected = desk.read("out/t/vllm/trace/rejections.csv");
     assert!(
-        rejected.contains("0,0,\"its prompt has 1001 tokens, and a sequence has 992 at most\""),
+        rejected.contains("0,0,prompt above 992 tokens (device.kv_tokens): it has 1001\n"),
         "{rejected}"
     );
     assert!(
-        rejected
-            .contains("\"its prompt and output exceed 992 tokens, the most that a sequence has\""),
+        rejected.contains(",prompt and output above 992 tokens (device.kv_tokens)\n"),
         "{rejected}"
     );
     assert_eq!(rejected.lines().count(), 3);

@@ -123,6 +123,8 @@ impl Outcomes {
         self.rejected.requests.push(request);
     }
 
+    /// Makes a request leave unserved, and records the reason. What many requests have in common comes first, and after
+    /// a colon what is true of this one only: `prompt above 2048 tokens (max_length): it has 3001`.
     pub fn reject_because(&mut self, request: RequestId, reason: String) {
         self.rejected.push_because(request, reason);
     }

@@ -131,17 +131,24 @@ impl KvMemory {
         }
         outcomes.reject_because(
             request.id,
-            format!("its prompt has {tokens} tokens, and a sequence has {longest} at most"),
+            format!("{}: it has {tokens}", self.excess("prompt")),
         );
         None
     }
 
     /// Why a sequence is rejected that has outgrown its memory.
     pub fn rejection_reason(&self) -> String {
-        format!(
-            "its prompt and output exceed {} tokens, the most that a sequence has",
-            self.longest()
-        )
+        self.excess("prompt and output")
+    }
+
+    /// The phrase that a part of a sequence is longer than the longest sequence, with the key that limits it.
+    fn excess(&self, part: &str) -> String {
+        let longest = self.longest();
+        let key = match self.reserve {
+            Some(_) => "max_length",
+            None => "device.kv_tokens",
+        };
+        format!("{part} above {longest} tokens ({key})")
     }
 
     /// The number of blocks of a sequence with this number of tokens.

@@ -1,6 +1,9 @@
 //! Whether a run met a latency objective.
 
+use std::collections::HashSet;
+
 use super::order::OrderedRecord;
+use super::rejections::count_reasons;
 use super::saturation::is_saturated;
 use super::stats::Quantile;
 use super::times::histogram_quantile;
@@ -22,7 +25,7 @@ pub struct Attainment {
 }
 
 /// The number of measured requests that met an objective. A request that was not served missed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupAttainment {
     pub measured: u64,
     /// The number of requests that were served within the objective.
@@ -30,6 +33,8 @@ pub struct GroupAttainment {
     /// The objective's quantile of the latency, or `None` if too large a share of the requests was not served.
     pub latency: Option<Nanos>,
     pub rejected: u64,
+    /// How often the policy gave each reason for these rejections, the most frequent first.
+    pub rejection_reasons: Vec<(String, u64)>,
     /// The number of requests that were neither served nor rejected.
     pub failed: u64,
 }
@@ -139,6 +144,7 @@ impl GroupAttainment {
             within,
             latency,
             rejected,
+            rejection_reasons: explain_rejections(run, measured),
             failed,
         }
     }
@@ -163,6 +169,19 @@ impl GroupAttainment {
     }
 }
 
+/// Counts the reasons for the rejections of these requests.
+fn explain_rejections(run: &OrderedRecord<'_>, requests: &[u32]) -> Vec<(String, u64)> {
+    let explained = &run.record.explained_rejections;
+    if explained.is_empty() {
+        return Vec::new();
+    }
+    let members: HashSet<u32> = requests.iter().copied().collect();
+    let own = explained
+        .iter()
+        .filter(|(request, ..)| members.contains(&(request.0 as u32)));
+    count_reasons(own)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,7 +197,7 @@ mod tests {
             within,
             rejected,
             failed,
-            latency: None,
+            ..GroupAttainment::default()
         };
         let p90 = Quantile::P90;
         assert!(of(90, 0, 0).holds(p90, 0.0));

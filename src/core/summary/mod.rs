@@ -7,6 +7,7 @@ pub mod validity;
 pub mod warmup;
 
 mod order;
+pub mod rejections;
 mod saturation;
 pub mod tokens;
 mod window;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use self::digest::RequestGroup;
 pub use self::digest::{Measure, Summarize};
+use self::rejections::count_reasons;
 pub use self::times::Times;
 use self::tokens::TokenSummary;
 use self::validity::{Extrapolation, Lateness};
@@ -75,6 +77,10 @@ pub struct Summary {
     /// The number of rejected requests that had reached their deadline.
     #[serde(default, skip_serializing_if = "is_default")]
     pub expired: u64,
+    /// How often the policy gave each reason for a rejection, the most frequent first. Rejections without a reason are
+    /// not among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rejection_reasons: Vec<(String, u64)>,
     /// The objective of goodput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<Nanos>,
@@ -112,6 +118,7 @@ pub fn summarize(record: &impl Summarize, measure: &Measure) -> Summary {
         saturated: digest.saturated,
         lateness: digest.lateness,
         tokens: digest.tokens,
+        rejection_reasons: count_reasons(record.explained_rejections().iter()),
         classes,
         mean_batch: share(execution.batch_sum, execution.task_count),
         padding: useful.map(|useful| 1.0 - useful),

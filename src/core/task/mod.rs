@@ -430,6 +430,8 @@ impl<'a> Dispatch<'a> {
         self.rejected.requests.push(request);
     }
 
+    /// Rejects a request with the reason, as [`Outcomes::reject_because`](crate::core::policy::Outcomes::reject_because)
+    /// does.
     pub fn reject_because(&mut self, request: RequestId, reason: String) {
         self.rejected.push_because(request, reason);
     }

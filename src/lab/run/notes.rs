@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::sweep::RunReport;
 use super::verify::{LargestError, Verified};
 use crate::core::record::execution::Decisions;
+use crate::core::summary::rejections::{add_counts, main_reason};
 use crate::core::summary::validity::{Extrapolation, LATENESS_BOUND, Lateness};
 use crate::lab::results::summary::SummaryRow;
 use crate::lab::scenario::Scenario;
@@ -111,10 +112,13 @@ pub fn notes_on_rows(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> Stri
     for row in rows {
         let rejected: u64 = row.runs.iter().map(|run| run.rejected).sum();
         if rejected > 0 {
+            let name = row.name();
+            let point = &row.point;
+            let counts = row.runs.iter().flat_map(|run| &run.rejection_reasons);
+            let reasons = add_counts(counts.map(|(reason, count)| (&**reason, *count)));
+            let reason = main_reason(&reasons);
             notes.push(format!(
-                "\"{}\" at {}: {rejected} requests were rejected",
-                row.name(),
-                row.point
+                "\"{name}\" at {point}: {rejected} requests were rejected{reason}"
             ));
         }
         if let Some(late) = row.lateness() {

@@ -6,6 +6,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, Rate};
 use crate::core::record::{Limit, RecordOptions, Recorder as _};
 use crate::core::summary::attainment::{Attainment, GroupAttainment, LimitedTime};
+use crate::core::summary::rejections::main_reason;
 use crate::lab::run::Run;
 use crate::lab::run::inputs::RunInputs;
 use crate::lab::run::target::Target;
@@ -234,9 +235,10 @@ impl Objective {
         let GroupAttainment {
             rejected, failed, ..
         } = *group;
+        let main_reason = main_reason(&group.rejection_reasons);
         let late = group.late();
         let reason = if rejected > 0 && rejected >= late {
-            format!("{rejected} of {requests} were rejected at {load}")
+            format!("{rejected} of {requests} were rejected at {load}{main_reason}")
         } else if failed > late {
             format!("{failed} of {requests} failed at {load}")
         } else if saturated {
