@@ -160,13 +160,14 @@ class Run:
         policy: str | None = None,
         point: float | str | None = None,
         *,
-        request: int | None = None,
+        request: int | str | None = None,
         task: int | None = None,
         sweep: Mapping[str, Any] | None = None,
     ) -> Explanation:
         """Explains the life of a request, or the reasons of a task, by repeating the run.
 
-        request, task: the number, as in the tables; one of both.
+        request, task: the number, as in the tables; one of both. A request may also be "worst", the slowest measured
+            one, or "p50", "p90", "p95", "p99" or "p999", the one with this latency.
         The other arguments are those of `requests`.
         """
         if (request is None) == (task is None):

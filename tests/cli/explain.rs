@@ -40,6 +40,60 @@ fn a_request_of_a_padded_batch_pays_for_the_longest() {
 }
 
 #[test]
+fn the_slowest_requests_are_explained_in_the_order_of_their_latency() {
+    let policies = "kind = \"padded\"\nlabel = \"P\"\npad_to = \"longest\"\n[[policy]]\nkind = \"unbatched\"\nlabel = \"U\"";
+    let desk = simulated(policies);
+    // Under P two requests take 3.3 ms, and the third 3.8 ms. Without batches they take 2, 5 and 5.5 ms.
+    let ran = desk.run(&["explain", "out/t", "--slowest", "3"]).ok();
+    assert!(
+        ran.stdout
+            .starts_with("the 3 slowest of 6 measured requests: 2 points in out/t\n\nrequest 2 (chain:1) under U at trace\n"),
+        "{ran:?}"
+    );
+    let heads = [
+        "\n\nrequest 2 (chain:1) under U at",
+        "\n\nrequest 1 (chain:3) under U at",
+        "\n\nrequest 2 (chain:1) under P at",
+    ];
+    let places = heads.map(|head| ran.stdout.find(head));
+    assert!(
+        places.is_sorted() && places[0].is_some(),
+        "{places:?} {ran:?}"
+    );
+    let one = desk.run(&["explain", "out/t/P", "request", "2"]).ok();
+    let json = desk
+        .run(&["explain", "out/t/P", "--slowest", "2", "--format", "json"])
+        .ok()
+        .results();
+    let numbers = [0, 1].map(|place| json[place]["request"].as_u64());
+    assert_eq!(numbers, [Some(2), Some(0)]);
+    let slowest = desk.run(&["explain", "out/t/P", "--slowest", "1"]).ok();
+    let head = "the slowest of 3 measured requests: out/t/P/trace\n\n";
+    assert_eq!(slowest.stdout, head.to_string() + &one.stdout);
+}
+
+#[test]
+fn what_names_no_request_is_refused() {
+    let desk = simulated("kind = \"padded\"\nlabel = \"P\"");
+    for (words, message) in [
+        (&["task", "worst"][..], "N: a task has a number"),
+        (&["request", "p98"], "\"p98\" is neither a number from 0 to"),
+        (&["request", "0", "--slowest", "2"], "cannot be used with"),
+        (&["--slowest", "0"], "0 is not in 1..=1000"),
+        (&[], "required arguments were not provided"),
+    ] {
+        let ran = desk.run(&[&["explain", "out/t/P/trace"], words].concat());
+        assert!(
+            ran.code == Some(2) && ran.stderr.contains(message),
+            "{ran:?}"
+        );
+    }
+    std::fs::remove_file(desk.path("out/t/P/trace/requests.csv")).unwrap();
+    desk.run(&["explain", "out/t/P/trace", "--slowest", "1"])
+        .failed(2, "has no requests.csv to find slow requests in");
+}
+
+#[test]
 fn a_task_of_a_padded_batch_has_its_reasons() {
     let desk = simulated("kind = \"padded\"\nlabel = \"P\"\npad_to = \"longest\"");
     let ran = desk.run(&["explain", "out/t/P/trace", "task", "0"]).ok();

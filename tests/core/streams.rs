@@ -9,7 +9,7 @@ use batchlab::conformance::{Guarantees, check};
 use batchlab::cost::CostModel;
 use batchlab::cost::table::Overhead;
 use batchlab::error::Error;
-use batchlab::explain::{ExplainedSubject, RepeatedRun, SubjectKind};
+use batchlab::explain::{ExplainedSubject, RepeatedRun};
 use batchlab::figures;
 use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
 use batchlab::policy::whole::PaddedBatch;
@@ -278,11 +278,8 @@ fn files_and_figures_have_a_lane_for_each_stream() {
         "{point_json}"
     );
     // A second run is identical.
-    let subject = ExplainedSubject {
-        what: SubjectKind::Task,
-        number: 1,
-    };
-    let again = RepeatedRun::run(&results, point, subject, &Executors::standard()).unwrap();
+    let subject = ExplainedSubject::Task(TaskId(1));
+    let again = RepeatedRun::run(&results, point, &subject, &Executors::standard()).unwrap();
     assert_eq!(again.record.execution.busy, [Nanos(610)]);
     assert_eq!(again.row(TaskId(1)).unwrap().stream, StreamId(1));
     // Two streams serve no more than one stream of full batches: 4 in 100 · 3 ns, without the overhead.

@@ -46,6 +46,8 @@ pub struct Sequence {
     last: Nanos,
     /// The longest time between two tokens.
     pub worst_gap: Nanos,
+    /// The instant of the token after it, or after the first of several that are as long.
+    pub worst_gap_end: Nanos,
     pub preemptions: u32,
     /// The number of tokens that are still to come. While the sequence decodes, it is the number when decoding began.
     missing: u32,
@@ -67,8 +69,18 @@ struct DecodingWorker {
     ends: BinaryHeap<Reverse<(u64, RequestId)>>,
     /// The sequences that decode and have had no tick so far.
     fresh: Vec<RequestId>,
-    /// The tick at the end of a gap and the gap, except gaps that a later one exceeds. Ticks ascend, gaps descend.
-    worst: Vec<(u64, Nanos)>,
+    /// The gaps, except those that a later one exceeds. Ticks ascend, gaps descend.
+    worst: Vec<TickGap>,
+}
+
+/// The time between two ticks of a worker.
+#[derive(Clone, Copy, Debug)]
+struct TickGap {
+    /// The later tick.
+    tick: u64,
+    /// The instant of that tick.
+    end: Nanos,
+    gap: Nanos,
 }
 
 impl Tokens {
@@ -139,18 +151,22 @@ impl Tokens {
             let lesser = worker
                 .worst
                 .iter()
-                .rposition(|(_, other)| *other > gap)
+                .rposition(|other| other.gap >= gap)
                 .map_or(0, |last| last + 1);
             worker.worst.truncate(lesser);
-            worker.worst.push((worker.ticks, gap));
+            worker.worst.push(TickGap {
+                tick: worker.ticks,
+                end: now,
+                gap,
+            });
             self.gaps.add(gap.0, older);
         }
         worker.at = now;
         let mut fresh = mem::take(&mut worker.fresh);
         for request in fresh.drain(..) {
-            let gap = now - self.sequences[request.index()].last;
-            let worst = &mut self.sequences[request.index()].worst_gap;
-            *worst = gap.max(*worst);
+            let sequence = &mut self.sequences[request.index()];
+            let gap = now - sequence.last;
+            sequence.note_gap(gap, now);
             self.gaps.add(gap.0, 1);
         }
         self.workers[on.index()].fresh = fresh;
@@ -174,7 +190,7 @@ impl Tokens {
         sequence.missing -= 1;
         self.generated += 1;
         if again {
-            sequence.worst_gap = sequence.worst_gap.max(now - before);
+            sequence.note_gap(now - before, now);
             self.gaps.add((now - before).0, 1);
         }
         let sequence = &mut self.sequences[request.index()];
@@ -207,12 +223,10 @@ impl Tokens {
         sequence.missing -= (worker.ticks - since) as u32;
         sequence.last = worker.at;
         // The gap to the sequence's first tick is counted already.
-        let first = worker.worst.partition_point(|(tick, _)| *tick <= since + 1);
-        sequence.worst_gap = worker
-            .worst
-            .get(first)
-            .map_or(Nanos::ZERO, |(_, gap)| *gap)
-            .max(sequence.worst_gap);
+        let first = worker.worst.partition_point(|gap| gap.tick <= since + 1);
+        if let Some(worst) = worker.worst.get(first) {
+            sequence.note_gap(worst.gap, worst.end);
+        }
     }
 
     pub(super) fn preempt(&mut self, request: RequestId) {
@@ -223,6 +237,14 @@ impl Tokens {
 }
 
 impl Sequence {
+    /// Takes note of a time between two tokens that ended at an instant.
+    fn note_gap(&mut self, gap: Nanos, end: Nanos) {
+        if gap > self.worst_gap {
+            self.worst_gap = gap;
+            self.worst_gap_end = end;
+        }
+    }
+
     /// The worker on which the sequence decodes, and the worker's tick at which it gets its last token.
     fn ends_at(&self) -> Option<(WorkerId, u64)> {
         self.decodes

@@ -2,13 +2,14 @@
 //! repeated (a real run is replayed) and its tasks are inspected as they are formed.
 
 pub mod request;
+pub mod slowest;
 pub mod task;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::base::error::{Error, Result};
-use crate::base::units::TaskId;
+use crate::base::units::{RequestId, TaskId};
 use crate::core::backend::watcher::{WatchedBackend, Watcher};
 use crate::core::record::RecordOptions;
 use crate::core::record::full::{FullRecord, to_instant};
@@ -25,23 +26,13 @@ use crate::lab::validate::recording::{Recording, read_bytes};
 use crate::lab::validate::replay::replay;
 use crate::lab::validate::results::{RecordedPoint, Results};
 
-#[derive(clap::Args, Clone, Copy, Debug)]
-pub struct ExplainedSubject {
-    /// What to explain
-    #[arg(value_enum)]
-    pub what: SubjectKind,
-
-    /// Its number, as in requests.csv or tasks.csv
-    #[arg(value_name = "N")]
-    pub number: u64,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SubjectKind {
-    /// A request's life
-    Request,
-    /// A task's reasons
-    Task,
+/// What is explained of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExplainedSubject {
+    /// The lives of requests.
+    Requests(Vec<RequestId>),
+    /// The reasons of a task.
+    Task(TaskId),
 }
 
 /// A task as the policy formed it.
@@ -89,7 +80,7 @@ pub struct RepeatedRun {
     pub requests: Arc<Requests>,
     /// The record, with all tasks and reasons.
     pub record: FullRecord,
-    /// The tasks that concern the subject, in the order of submission.
+    /// The tasks that concern one of the subjects, in the order of submission.
     pub formed: Vec<FormedTask>,
 }
 
@@ -99,16 +90,17 @@ impl RepeatedRun {
     pub fn run(
         results: &Results,
         point: &RecordedPoint,
-        subject: ExplainedSubject,
+        subject: &ExplainedSubject,
         executors: &Executors,
     ) -> Result<RepeatedRun> {
-        let ExplainedSubject { what, number } = subject;
         let mut formed = Vec::new();
         let cells = results.scenario(point).workload.model.cell_types().len();
         let mut see = |id: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
-            let concerned = |members: &&MemberList| match what {
-                SubjectKind::Task => id.0 == number,
-                SubjectKind::Request => members.requests().any(|request| request.0 == number),
+            let concerned = |members: &&MemberList| match subject {
+                ExplainedSubject::Task(task) => id == *task,
+                ExplainedSubject::Requests(requests) => members
+                    .requests()
+                    .any(|request| requests.contains(&request)),
             };
             formed.extend(members.filter(concerned).map(|members| FormedTask {
                 task: id,
@@ -132,9 +124,12 @@ impl RepeatedRun {
             repeat_simulation(results, point, watcher, executors)?
         };
         let requests = inputs.requests(0)?;
-        let (what, count) = match what {
-            SubjectKind::Request => ("request", requests.len() as u64),
-            SubjectKind::Task => ("task", record.execution.task_count),
+        let (what, number, count) = match subject {
+            ExplainedSubject::Requests(of) => {
+                let last = of.iter().max().map_or(0, |request| request.0);
+                ("request", last, requests.len() as u64)
+            }
+            ExplainedSubject::Task(task) => ("task", task.0, record.execution.task_count),
         };
         if number >= count {
             let last = count.saturating_sub(1);

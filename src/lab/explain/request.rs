@@ -37,6 +37,17 @@ struct RequestStop<'a> {
     behind: Vec<TaskId>,
 }
 
+/// The time between two tokens of a request.
+struct TokenGap<'a> {
+    start: Nanos,
+    end: Nanos,
+    /// The tasks that the request's worker ran in this time.
+    tasks: Vec<&'a TaskRow>,
+}
+
+/// The largest number of tasks between two tokens that a text lists.
+const GAP_TASKS: usize = 12;
+
 /// The largest number of tasks or ranges that a line lists.
 const LISTED: usize = 4;
 
@@ -52,6 +63,9 @@ impl<'a> RequestExplanation<'a> {
             let Some(row) = again.row(formed.task) else {
                 continue;
             };
+            if !formed.members.requests().any(|member| member == request) {
+                continue;
+            }
             let members = formed
                 .members
                 .nodes(|of| if of == request { graph.nodes() } else { 0 })
@@ -168,10 +182,18 @@ impl<'a> RequestExplanation<'a> {
                 output,
                 ..
             }) => {
+                let mean = match self.finish {
+                    Some(finish) if *output > 1 => {
+                        let decoding = finish.saturating_since(*first).0;
+                        let mean = Nanos(decoding / u64::from(output - 1));
+                        format!(", {} on average", milliseconds(mean))
+                    }
+                    _ => String::new(),
+                };
                 let gap = match output {
                     1 => String::new(),
                     _ => format!(
-                        "; the longest time between two tokens was {}",
+                        "; the longest time between two tokens was {}{mean}",
                         milliseconds(*worst_gap)
                     ),
                 };
@@ -184,10 +206,77 @@ impl<'a> RequestExplanation<'a> {
             None => format!("its own cells: {cells}, {depth} of them in sequence\n  {padding}"),
         };
         format!(
-            "request {} ({shape}) under {policy} at {point}\n  arrived at {arrival}\n  {left}\n  {own}\n\n{}",
+            "request {} ({shape}) under {policy} at {point}\n  arrived at {arrival}\n  {left}\n  {own}\n\n{}{}",
             self.request,
-            self.table()
+            self.table(),
+            self.gap_text()
         )
+    }
+
+    /// The longest time between two tokens of the request, and the tasks that its worker ran in it; `None` without two
+    /// tokens.
+    fn gap(&self) -> Option<TokenGap<'a>> {
+        let tokens = self.tokens()?;
+        if tokens.worst_gap == Nanos::ZERO {
+            return None;
+        }
+        let end = tokens.worst_gap_end;
+        let start = end - tokens.worst_gap;
+        // The sequence decodes on the worker that fed it last.
+        let fed = self.stops.iter().rfind(|stop| stop.row.finish <= end)?;
+        let worker = fed.row.worker;
+        let tasks = &self.again.record.execution.tasks;
+        let within = tasks
+            .iter()
+            .filter(|row| row.worker == worker && row.start < end && row.finish > start);
+        Some(TokenGap {
+            start,
+            end,
+            tasks: within.collect(),
+        })
+    }
+
+    fn gap_text(&self) -> String {
+        let Some(TokenGap { start, end, tasks }) = self.gap() else {
+            return String::new();
+        };
+        let what = |row: &&TaskRow| match self.again.reason(row.task) {
+            Some(reason) => format!("{}; {}", reason.what, reason.size),
+            None => format!(
+                "{} in a batch of {}",
+                self.again.short_names(row),
+                row.batch
+            ),
+        };
+        let shown = &tasks[..tasks.len().min(GAP_TASKS)];
+        let figures = tabulate(
+            shown,
+            &[
+                ("task", &|row| row.task.to_string()),
+                ("start", &|row| {
+                    format!("+{}", span(self.arrival, row.start))
+                }),
+                ("took", &|row| span(row.start, row.finish)),
+            ],
+        );
+        let contents = once("what ran".to_string()).chain(shown.iter().map(what));
+        let mut text = format!(
+            "\nlongest time between two tokens: {}, from +{} to +{}; its worker ran {}\n",
+            span(start, end),
+            span(self.arrival, start),
+            span(self.arrival, end),
+            match tasks.len() {
+                1 => "one task".into(),
+                several => format!("{several} tasks"),
+            }
+        );
+        for (figures, contents) in figures.lines().zip(contents) {
+            text += &format!("{figures}  {contents}\n");
+        }
+        if tasks.len() > shown.len() {
+            text += &format!("and {} more\n", tasks.len() - shown.len());
+        }
+        text
     }
 
     /// The tokens of a request to a language model.
@@ -256,6 +345,8 @@ impl<'a> RequestExplanation<'a> {
             "between_tasks_ns": of_cells(between),
             "first_token_ns": tokens.and_then(|tokens| to_instant(tokens.first)),
             "worst_gap_ns": tokens.filter(|tokens| tokens.output > 1).map(|tokens| tokens.worst_gap),
+            "worst_gap_end_ns": self.gap().map(|gap| gap.end),
+            "worst_gap_tasks": self.gap().map(|gap| gap.tasks.iter().map(|row| row.task).collect::<Vec<_>>()),
             "preemptions": tokens.map(|tokens| tokens.preemptions),
             "cells": self.graph.nodes(),
             "padding_cells": self.padding(),
