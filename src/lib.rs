@@ -57,4 +57,6 @@ pub use base::{error, precision, step_kernels, units};
 pub use core::{backend, conformance, cost, engine, policy, record, sim, summary, task, workload};
 pub use devices::{cpu, cuda, network};
 pub use lab::run as experiment;
-pub use lab::{explain, figures, import, profile, results, run, scenario, search, validate};
+pub use lab::{
+    explain, figures, import, profile, results, run, scenario, search, usability, validate,
+};

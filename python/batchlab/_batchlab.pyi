@@ -224,7 +224,7 @@ def profile(
     largest: int,
     repeats: int,
     report: Callable[[int, int], None] | None = None,
-) -> tuple[str, str]: ...
+) -> tuple[str, str, str]: ...
 def run_scenario(
     scenario: str,
     *,

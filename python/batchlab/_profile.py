@@ -18,7 +18,8 @@ class Costs:
     """A measured cost table: a row for each size, with the median time and the deviation of single calls in
     nanoseconds.
 
-    Give it to `sim` as `set={"device.costs": costs}`. `noise` says how the times of calls wandered.
+    Give it to `sim` as `set={"device.costs": costs}`. `noise` says how the times of calls wandered. `notes` says whether
+    the table can be used, and if not, why.
     """
 
     def __init__(self, table: Table, noise: Table, texts: tuple[str, str]) -> None:
@@ -35,6 +36,11 @@ class Costs:
         with open(os.path.join(os.path.dirname(file), "noise.csv"), "w", encoding="utf-8") as out:
             out.write(noise)
         return file
+
+    @property
+    def notes(self) -> list[str]:
+        """Whether the table can be used, and if not, why and what to do."""
+        return self.table.notes
 
     @property
     def columns(self) -> list[str]:
@@ -101,8 +107,8 @@ def profile(
             repeats=repeats,
             report=report,
         )
-    costs, noise = texts
-    return Costs(_table(costs), _table(noise), texts)
+    costs, noise, sentence = texts
+    return Costs(_table(costs).with_notes([sentence]), _table(noise), (costs, noise))
 
 
 def _require_sizes(name: str, given: Sequence[int] | None) -> list[int]:
@@ -116,7 +122,7 @@ def _require_sizes(name: str, given: Sequence[int] | None) -> list[int]:
 def _table(text: str) -> Table:
     import csv
 
-    header, *rows = csv.reader(text.splitlines())
+    header, *rows = csv.reader(line for line in text.splitlines() if not line.startswith("#"))
     columns = list(zip(*rows)) if rows else [() for _ in header]
     return _batchlab.table(
         [(name, [value if value else None for value in column]) for name, column in zip(header, columns)]

@@ -440,7 +440,8 @@ def real(
     """Serves a scenario in real time, on this machine's processor or GPUs, or with a function, and returns the results.
 
     The load is open: requests arrive when the scenario says, whatever the system does. The summary has the lateness of
-    the generator, and whether a run is valid. Runs follow one another.
+    the generator, and whether a run is valid. The last of the notes says whether the runs can be used. Runs follow one
+    another.
 
     backend: "cpu" or "cuda".
     run: a function that computes a batch, instead of the backend. It gets the list of the requests of a task, each with

@@ -187,6 +187,8 @@ def compare(a: RunLike, b: RunLike, *, out: str | os.PathLike[str] | None = None
     a: the reference: a run, or the folder of its results.
     b: what is compared with it.
     out: a folder for comparison.csv and a figure for each load.
+
+    The last of the table's notes says whether the comparison can be used, and if not, why.
     """
     import tempfile
 

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::errors::Raised;
 
 /// Measures a function of a batch size, and of an input size if there are any. Returns the cost table and the noise, as
-/// CSV. It runs on the calling thread, which signals interrupt.
+/// CSV, and a sentence on whether the table can be used. It runs on the calling thread, which signals interrupt.
 #[pyfunction]
 #[pyo3(signature = (function, *, cell, batches, inputs, largest, repeats, report=None))]
 #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
@@ -24,7 +24,7 @@ pub fn profile(
     largest: u32,
     repeats: u32,
     report: Option<Bound<'_, PyAny>>,
-) -> PyResult<(String, String)> {
+) -> PyResult<(String, String, String)> {
     let target = FunctionTarget {
         cell,
         batches,
@@ -66,7 +66,11 @@ pub fn profile(
         }
     };
     match target.measure(&mut call, &stop, &progress) {
-        Ok(measured) => Ok((measured.costs, measured.noise)),
+        Ok(measured) => Ok((
+            measured.costs,
+            measured.noise,
+            measured.usability.sentence(),
+        )),
         Err(error) => {
             let note = match &error {
                 Error::Interrupted => "in the profile of a function".to_owned(),

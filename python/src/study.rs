@@ -11,6 +11,7 @@ use batchlab::results::logs::{RequestLine, TokenLine};
 use batchlab::results::{summary, write};
 use batchlab::run::executor::{Executors, SelectedBackend, Verify};
 use batchlab::run::folder::EarlierResults;
+use batchlab::run::notes::judge_rows;
 use batchlab::run::shard::PlannedPoint;
 use batchlab::run::{self, KeptRecord, KeptRun, RunOptions, RunReport, Sweep};
 use batchlab::scenario::Scenario;
@@ -204,6 +205,9 @@ impl StudyRequest {
         }
         if report.failed > 0 {
             notes.push(format!("{} requests failed", report.failed));
+        }
+        if self.is_real {
+            notes.push(judge_rows(&report.rows).sentence());
         }
         Ok(StudyResults {
             scenarios,

@@ -41,6 +41,11 @@ def test_a_function_serves_the_requests() -> None:
     assert all(start < finish for start, finish in zip(requests["start_ns"], requests["finish_ns"]))
     assert "valid" in run.summary().columns
     assert pathlib.Path(run.path).exists()
+    assert run.notes[-1].startswith("the runs are ")
+    # One real run has no spread to compare a difference with.
+    compared = bl.compare(run, bl.sim(SCENARIO, set={"device.costs": {"cell": ["lstm"], "batch": [1], "ns": [300_000]}}))
+    assert compared.notes[-1].startswith("the comparison is not usable: ")
+    assert set(compared["verdict"]) <= {"unknown", "inside"}
 
 
 def test_a_function_that_fails_fails_its_requests() -> None:
@@ -85,6 +90,7 @@ def test_a_profile_is_a_cost_table(tmp_path: pathlib.Path) -> None:
     costs = bl.profile(work, batches=[1, 4, 8], repeats=2)
     assert costs.columns == ["cell", "batch", "ns", "stddev_ns"] and costs["batch"] == [1, 4, 8]
     assert costs["ns"][0] < costs["ns"][2] and len(costs.noise) >= 3
+    assert len(costs.notes) == 1 and costs.notes[0].startswith("the profile is ")
     costs.save(tmp_path / "costs.csv")
     assert (tmp_path / "noise.csv").read_text().startswith("time_ns,")
     run = bl.sim(SCENARIO, set={"device.costs": costs})

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::conclude;
 use super::render::{Shown, say};
 use crate::base::error::Result;
 use crate::lab::plot::{self, PlotInputs};
@@ -28,6 +29,10 @@ pub struct Args {
     /// Folder for comparison.csv and the figures [default: none is written]
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+
+    /// Exit with code 4 if the comparison is not usable: a real run is not valid, or A has no spread or one above 100 %
+    #[arg(long)]
+    pub strict: bool,
 
     #[command(flatten)]
     pub shown: Shown,
@@ -59,7 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
             say(format_args!("comparison in {}{without}", out.display()));
         }
     }
-    Ok(())
+    conclude(&comparison.usability, args.strict, args.quiet)
 }
 
 /// Writes a table and, for each load, a figure, which replace those of an earlier comparison. Returns the number of the

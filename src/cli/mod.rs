@@ -52,6 +52,7 @@ use crate::base::shipped::{self, Shipped};
 use crate::core::policy::registry::Registry;
 use crate::lab::run::executor::Executors;
 use crate::lab::scenario::Scenario;
+use crate::lab::usability::Usability;
 
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
@@ -355,6 +356,18 @@ impl Common {
             say(text);
         }
     }
+}
+
+/// Ends a command that measures or compares: with a sentence on whether the results can be used or, if the user is strict
+/// and they can't, with an error.
+fn conclude(usability: &Usability, strict: bool, quiet: bool) -> Result<()> {
+    if strict {
+        usability.require()?;
+    }
+    if !quiet {
+        say(usability.sentence());
+    }
+    Ok(())
 }
 
 /// The file of each scenario, and the files that it names.

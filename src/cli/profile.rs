@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use clap::ArgGroup;
 
 use super::render::{put, say};
-use super::{find, progress, seed, stop_on_ctrl_c};
+use super::{conclude, find, progress, seed, stop_on_ctrl_c};
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::files::can_write;
 use crate::base::precision::Precision;
@@ -19,7 +19,6 @@ use crate::core::policy::registry::Registry;
 use crate::core::workload::model::Model;
 use crate::devices::cuda::gpu::floors::{self, Floors};
 use crate::devices::network::Spec;
-use crate::lab::profile::stairs::LARGEST_MISS;
 use crate::lab::profile::{
     self, ProfileProgress, ProfileReport, ProfileSettings, ProfileTarget, Session,
 };
@@ -101,7 +100,8 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub batches: Vec<u32>,
 
-    /// Exit with code 4 if lines between the rows are off by more than 5 % at sizes that are no rows
+    /// Exit with code 4 if the table is not usable: times deviate by more than themselves, a launch takes a millisecond and
+    /// longer than a step, or lines between the rows are off by more than 5 % at sizes that are no rows
     #[arg(long, conflicts_with = "floors")]
     pub strict: bool,
 
@@ -213,26 +213,13 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
             .as_deref()
             .map_or(ProfileOutput::Printed, ProfileOutput::File)
     };
-    let made = measure(wanted, settings, output, args.quiet)?.1;
+    let mut session = measure(wanted, settings, output, args.quiet)?;
+    let made = write(&mut session, output, args.quiet)?;
     if args.suggest_sizes {
         let sizes: Vec<String> = made.stair_ends.iter().map(ToString::to_string).collect();
         put(None, &format!("batch_sizes = [{}]\n", sizes.join(", ")))?;
     }
-    match made.largest_miss {
-        Some(miss) if args.strict && miss > LARGEST_MISS => {
-            let way_out = if args.batches.is_empty() {
-                "raise --repeats, or profile on a machine that does nothing else"
-            } else {
-                "name more sizes, or leave --batches out"
-            };
-            Err(Error::Unusable(format!(
-                "--strict: lines between the rows are off by up to {:.1} %, more than {:.0} %; {way_out}",
-                100.0 * miss,
-                100.0 * LARGEST_MISS
-            )))
-        }
-        _ => Ok(()),
-    }
+    conclude(&made.usability, args.strict, args.quiet)
 }
 
 /// Where a table goes.
@@ -266,7 +253,10 @@ pub fn before_runs(
         step_kernels: scenario.device.step_kernels,
         persistent: persistent_of(scenario, executor)?,
     };
-    measure(vec![wanted], settings, ProfileOutput::File(out), quiet).map(|(session, _)| session)
+    let output = ProfileOutput::File(out);
+    let mut session = measure(vec![wanted], settings, output, quiet)?;
+    write(&mut session, output, true)?;
+    Ok(session)
 }
 
 /// Checks `--inputs`: only feed-forward cells take tokens, and listed networks only up to a number.
@@ -350,7 +340,7 @@ fn measure(
     settings: ProfileSettings,
     output: ProfileOutput<'_>,
     quiet: bool,
-) -> Result<(Session, ProfileReport)> {
+) -> Result<Session> {
     if let ProfileOutput::File(path) = output {
         can_write(path)?;
         if path.file_name() == Some(NOISE.as_ref()) {
@@ -390,8 +380,7 @@ fn measure(
     let mut session = Session::new(wanted, settings)?;
     session.measure(stop, &done)?;
     bar.finish_and_clear();
-    let made = write(&mut session, output, quiet)?;
-    Ok((session, made))
+    Ok(session)
 }
 
 /// Writes the table, and the noise next to it.

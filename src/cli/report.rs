@@ -443,7 +443,9 @@ fn differences(comparison: &Comparison) -> String {
             format!("{} ({})", side.results.path.display(), side.backend()),
         )
     });
-    facts(&sides) + &notes(&comparison.notes) + &table(&headings, &lines)
+    let mut said = comparison.notes.clone();
+    said.push(comparison.usability.sentence());
+    facts(&sides) + &notes(&said) + &table(&headings, &lines)
 }
 
 /// The table of a CSV file, or an empty text without the file.

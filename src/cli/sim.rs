@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use super::parts::Parts;
 use super::render::terminal_width;
-use super::{Common, Sweeps, progress, stop_on_ctrl_c};
+use super::{Common, Sweeps, conclude, progress, stop_on_ctrl_c};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::core::policy::registry::Registry;
 use crate::lab::figures::{self, ScenarioFigures};
+use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::{summary, table};
 use crate::lab::run::executor::{Executors, SelectedBackend, Verify};
 use crate::lab::run::folder::EarlierResults;
-use crate::lab::run::notes::MISSING_LOCKS;
+use crate::lab::run::notes::{MISSING_LOCKS, judge_rows};
 use crate::lab::run::{self, RunOptions, RunReport, Sweep};
 use crate::lab::scenario::Scenario;
 
@@ -74,6 +75,10 @@ pub struct RealArgs {
     #[arg(long)]
     pub resume: bool,
 
+    /// Exit with code 4 if the runs are not usable: one is not valid, or a figure varies by more than 100 % over the repeats
+    #[arg(long)]
+    pub strict: bool,
+
     #[command(flatten)]
     pub sweeps: Sweeps,
 
@@ -108,7 +113,8 @@ pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result
     if parts.shard.is_some() {
         return run_shard(&sweeps, args, &options);
     }
-    run_sweeps(&sweeps, common, &options)
+    run_sweeps(&sweeps, common, &options)?;
+    Ok(())
 }
 
 pub fn real(args: &RealArgs, registry: &Registry, executors: &Executors) -> Result<()> {
@@ -125,7 +131,8 @@ pub fn real(args: &RealArgs, registry: &Registry, executors: &Executors) -> Resu
     for scenarios in &mut sweeps {
         run::complete(scenarios, backend);
     }
-    run_sweeps(&sweeps, common, &options)
+    let rows = run_sweeps(&sweeps, common, &options)?;
+    conclude(&judge_rows(&rows), args.strict, common.quiet)
 }
 
 /// Runs the points of one shard, of all scenarios.
@@ -174,9 +181,13 @@ pub fn note_missing_locks(common: &Common, locked: bool) {
     }
 }
 
-/// Runs all sweeps, after all of them have been checked. Failed requests are an error at the end, after all files have
-/// been written.
-fn run_sweeps(sweeps: &[Vec<Scenario>], common: &Common, options: &RunOptions) -> Result<()> {
+/// Runs all sweeps, after all of them have been checked, and returns their summaries. Failed requests are an error at the
+/// end, after all files have been written.
+fn run_sweeps(
+    sweeps: &[Vec<Scenario>],
+    common: &Common,
+    options: &RunOptions,
+) -> Result<Vec<SummaryRow>> {
     let stop = stop_on_ctrl_c()?;
     let mut prepared = Vec::new();
     if sweeps.len() > 1 {
@@ -194,6 +205,7 @@ fn run_sweeps(sweeps: &[Vec<Scenario>], common: &Common, options: &RunOptions) -
     let mut prepared = prepared.into_iter();
     let mut shown = common.shown.several();
     let mut failed = None;
+    let mut rows_of_all = Vec::new();
     for scenarios in sweeps {
         let scenario = &scenarios[0];
         let points: usize = scenarios
@@ -234,6 +246,7 @@ fn run_sweeps(sweeps: &[Vec<Scenario>], common: &Common, options: &RunOptions) -
             )));
             break;
         }
+        rows_of_all.extend(report.rows);
         if report.failed > 0 {
             failed.get_or_insert_with(|| {
                 Error::failure(format!(
@@ -246,7 +259,7 @@ fn run_sweeps(sweeps: &[Vec<Scenario>], common: &Common, options: &RunOptions) -
     shown.end()?;
     match failed {
         Some(error) => Err(error),
-        None => Ok(()),
+        None => Ok(rows_of_all),
     }
 }
 

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use super::{Common, compare, find, number_in, profile, refuse_equal_names, stop_on_ctrl_c};
+use super::{
+    Common, compare, conclude, find, number_in, profile, refuse_equal_names, stop_on_ctrl_c,
+};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::base::shipped::Shipped;
@@ -15,6 +17,7 @@ use crate::lab::profile::Session;
 use crate::lab::run::executor::{Executor, Executors, SelectedBackend, Verify};
 use crate::lab::run::{RunReport, prepare};
 use crate::lab::scenario::Scenario;
+use crate::lab::usability::describe_costs;
 use crate::lab::validate::set::time_plan::{ScenarioTime, TimePlan};
 use crate::lab::validate::set::{
     self, DeviceFiles, PolicyLoads, ValidationPlan, ValidationRow, report,
@@ -26,13 +29,14 @@ use crate::lab::validate::set::{
 /// from below to above that capacity, with a piece of the profile after each run. Then simulates the same requests with
 /// the costs and the noise of the whole profile (costs.csv, noise.csv), many times.
 ///
-/// Prints medians, the spread of the real runs, the interval in which 95 % of the simulated runs are, and whether a
-/// replay of the recorded runs results in the same decisions. The last lines count the real runs in their intervals,
-/// and say how wide these are, and how many are near the simulated median or in the interval. Rates and lengths differ
-/// from those of the profile.
+/// Writes medians, the spread of the real runs, the interval in which 95 % of the simulated runs are, and whether a
+/// replay of the recorded runs results in the same decisions, to validation.txt and validation.csv. Prints the conclusion:
+/// how many real runs are in their intervals, how wide these are, how many are near the simulated median or in the
+/// interval, and whether the validation is usable. Rates and lengths differ from those of the profile.
 ///
-/// The whole validation takes about as long as --minutes says: it makes fewer and shorter real runs, a shorter profile
-/// and fewer simulations. Each scenario gets time in proportion to its policies. The plan is printed before the first measurement.
+/// With --minutes, the whole validation takes about that time. It then makes fewer and shorter real runs, a shorter
+/// profile and fewer simulations. Each scenario gets time in proportion to its policies. The plan is printed before the
+/// first measurement.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenarios that draw their requests, files or names [default: those of validate, on GPUs those of validate/gpu]
@@ -67,6 +71,11 @@ pub struct Args {
     /// The noise record of that profile [default: none, so that all simulations of a point are equal]
     #[arg(long, value_name = "NOISE.csv", requires = "costs")]
     pub noise: Option<PathBuf>,
+
+    /// Exit with code 4 if the validation is not usable: a real run is not valid, or a figure varies by more than 100 %
+    /// over the real runs
+    #[arg(long)]
+    pub strict: bool,
 
     #[command(flatten)]
     pub common: Common,
@@ -157,10 +166,10 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
             lines.extend(of_part);
         }
         // The file is written after each scenario, so that results remain if a later one fails.
-        report::write_csv(&plan.out.join("validation.csv"), &lines)?;
+        report::write(&plan.out, &device, &lines)?;
     }
     common.shown.show(
-        || format!("{device}\n{}", report::table(&lines)),
+        || format!("{device}\n{}", report::conclusion(&lines)),
         || report::to_json(&lines),
     )?;
     if let (Some(time), Some(minutes)) = (&time, args.minutes) {
@@ -170,11 +179,11 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         ));
     }
     common.note(format!(
-        "profiles, results and figures in {}",
-        plan.out.display()
+        "the table in {}, profiles, results and figures beside it",
+        plan.out.join("validation.txt").display()
     ));
     match lines.iter().find(|line| !line.same_decisions()) {
-        None => Ok(()),
+        None => conclude(&report::judge(&lines), args.strict, common.quiet),
         Some(ValidationRow { scenario, rate, .. }) => Err(Error::failure(format_args!(
             "{scenario} at {rate}: a replay resulted in other decisions than the recorded run; batchlab replay {} shows the first",
             plan.out.join(target.name()).join(scenario).display()
@@ -210,8 +219,10 @@ fn run_for_real(
             (costs, Some(Mutex::new(profile)))
         }
     };
-    for doubt in CostTable::read(&costs).map_or_else(|_| Vec::new(), |table| table.doubts()) {
-        common.note(doubt);
+    if let Ok(table) = CostTable::read(&costs) {
+        describe_costs(&table)
+            .iter()
+            .for_each(|note| common.note(note));
     }
     let mut known = DeviceFiles {
         costs,

@@ -1,5 +1,7 @@
 //! What asks: scenarios, their runs and searches, results, figures, and the tools around them.
 
+pub mod usability;
+
 pub mod results;
 
 pub mod plot;

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::desk::{Desk, Ran};
 
 /// Results in `one/t` with three runs of each point, and in `two/t` with higher costs.
 fn with_results() -> Desk {
@@ -38,6 +38,117 @@ fn with_results() -> Desk {
     )
     .ok();
     desk
+}
+
+/// Real results in `real/t` whose figures are those of a simulation in `sim/t`, apart from small deviations.
+fn with_real_results(repeats: &str) -> Desk {
+    let desk = Desk::new();
+    let small = [
+        "--quiet",
+        "--set",
+        "workload.requests=100",
+        "--set",
+        "workload.hidden=8",
+        "--set",
+        "workload.vocabulary=11",
+    ];
+    desk.run(&[&["sim", "t.toml", "--out", "sim"], &small[..]].concat())
+        .ok();
+    let real = ["real", "t.toml", "--out", "real", "--repeats", repeats];
+    desk.run(&[&real[..], &small].concat()).ok();
+    for point in POINTS {
+        let simulated: Value =
+            serde_json::from_str(&desk.read(&format!("sim/t/{point}/point.json"))).unwrap();
+        for (mark, factor) in MARKS.iter().zip([0.99, 1.01, 1.0]) {
+            let file = format!("real/t/{point}/{mark}");
+            if !desk.path(&file).is_file() {
+                continue;
+            }
+            change_summary(&desk, &file, |summary| {
+                *summary = simulated["summary"].clone();
+                let mean = summary["latency"]["mean_ms"].as_f64().unwrap();
+                summary["latency"]["mean_ms"] = (mean * factor).into();
+                summary["lateness"] = json!({ "mean_us": 0.0, "p99_us": 0.0, "max_us": 0.0, "share": 0.0, "valid": true });
+            });
+        }
+    }
+    desk
+}
+
+const POINTS: [&str; 4] = ["A/100", "A/200", "B/100", "B/200"];
+const MARKS: [&str; 3] = ["point.json", "point-2.json", "point-3.json"];
+
+fn change_summary(desk: &Desk, file: &str, change: impl Fn(&mut Value)) {
+    let mut point: Value = serde_json::from_str(&desk.read(file)).unwrap();
+    change(&mut point["summary"]);
+    desk.write(file, point.to_string());
+}
+
+/// The verdicts on a policy's mean latencies at both loads.
+fn verdicts_on_means(ran: &Ran) -> Vec<String> {
+    let rows = ran.json()["rows"].as_array().unwrap().clone();
+    let means = rows.iter().filter(|row| row["figure"] == "mean_ms");
+    means
+        .map(|row| row["verdict"].as_str().unwrap().to_string())
+        .collect()
+}
+
+#[test]
+fn the_last_line_says_whether_a_comparison_is_usable() {
+    let desk = with_real_results("3");
+    let call = ["compare", "real/t", "sim/t", "--format", "json"];
+    let ran = desk.run(&[&call[..], &["--strict"]].concat()).ok();
+    assert_eq!(ran.stderr.lines().last(), Some("the comparison is usable"));
+    assert_eq!(ran.json()["not_usable"], json!([]));
+    assert_eq!(verdicts_on_means(&ran), ["inside"; 4]);
+
+    // A figure that varies by more than itself has no verdict.
+    change_summary(&desk, "real/t/A/200/point.json", |summary| {
+        let mean = summary["latency"]["mean_ms"].as_f64().unwrap();
+        summary["latency"]["mean_ms"] = (mean * 4.0).into();
+    });
+    let ran = desk.run(&call).ok();
+    let last = ran.stderr.lines().last().unwrap();
+    assert!(
+        last.starts_with("the comparison is not usable: 1 of ")
+            && last.contains(" figures vary by more than 100 % from one run to the next, up to "),
+        "{last}"
+    );
+    assert_eq!(
+        verdicts_on_means(&ran),
+        ["inside", "unknown", "inside", "inside"]
+    );
+
+    // Nothing has a verdict where requests were handed over too late.
+    change_summary(&desk, "real/t/B/100/point-2.json", |summary| {
+        summary["lateness"]["valid"] = false.into();
+    });
+    let ran = desk.run(&call).ok();
+    assert_eq!(
+        verdicts_on_means(&ran),
+        ["inside", "unknown", "unknown", "inside"]
+    );
+    let reasons = ran.json()["not_usable"].as_array().unwrap().len();
+    assert_eq!(reasons, 2);
+    let ran = desk.run(&[&call[..], &["--strict", "--quiet"]].concat());
+    let sentence = "batchlab: --strict: the comparison is not usable: requests were handed over too late at 1 of 4 points; 1 of ";
+    assert!(
+        ran.code == Some(4) && ran.stderr.starts_with(sentence),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn one_real_run_gives_no_verdict() {
+    let desk = with_real_results("1");
+    let ran = desk.run(&["compare", "real/t", "sim/t"]).ok();
+    let sentence = "the comparison is not usable: real/t has one run of each point, so there is no verdict; --repeats 5 (or \
+                    --replications 5 in a simulation) gives it a spread";
+    assert_eq!(ran.stderr.lines().last(), Some(sentence));
+    // Two simulations need no spread.
+    let same = ["compare", "sim/t", "sim/t", "--strict"];
+    let ran = desk.run(&same).ok();
+    assert_eq!(ran.stderr.lines().last(), Some("the comparison is usable"));
 }
 
 #[test]
@@ -130,7 +241,7 @@ fn a_single_run_has_no_spread_and_no_figures_without_logs() {
     fs::remove_file(desk.path("one/t/A/100/requests.csv")).unwrap();
     fs::remove_file(desk.path("one/t/B/100/requests.csv")).unwrap();
     let ran = desk.run(&["compare", "two/t", "one/t", "--out", "c"]).ok();
-    assert!(ran.stderr.ends_with("comparison in c\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("comparison in c\n"), "{}", ran.stderr);
     assert!(ran.stdout.contains(" differ"), "{}", ran.stdout);
     let rows = desk.rows("c/comparison.csv");
     let verdict = |row: &std::collections::BTreeMap<String, String>| match row["difference_percent"]

@@ -205,7 +205,65 @@ fn an_interrupted_profile_keeps_what_is_measured() {
         table.contains("\n# interrupted: ") && table.contains("\nlstm,2,"),
         "{table}"
     );
-    desk.sim(&["--set", "device.costs=part.csv"]).ok();
+    // A reader of the table is told.
+    let ran = desk
+        .run(&["sim", "t.toml", "--set", "device.costs=part.csv"])
+        .ok();
+    assert!(
+        ran.stderr.contains("part.csv: the costs are not usable: ")
+            && ran
+                .stderr
+                .contains("it was interrupted; profile with more --repeats"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn runs_with_costs_that_are_not_usable_say_so() {
+    let desk = Desk::new();
+    let header = "cell,batch,ns,stddev_ns\n";
+    for (name, rows, why) in [
+        (
+            "vague.csv",
+            "lstm,1,1000000,10000\nlstm,8,2000000,2100000\n",
+            "1 of 2 rows deviate by more than their time and that of a step (the worst is lstm at 8: 2ms ± 2.1ms)",
+        ),
+        (
+            "starved.csv",
+            "lstm,1,2882,21\nlstm,8,9000,80\nlaunch,1,11528000,40000\n",
+            "a launch takes up to 11.528ms, and a step from 2.882us on",
+        ),
+        (
+            "remark.csv",
+            "# not usable: lines between rows are off by up to 9.1 %, more than 5 %\nlstm,1,1000000,10000\n",
+            "lines between rows are off by up to 9.1 %, more than 5 %",
+        ),
+    ] {
+        desk.write(name, format!("{header}{rows}"));
+        let costs = format!("device.costs={name}");
+        let out = ["sim", "t.toml", "--out", name.trim_end_matches(".csv")];
+        let ran = desk.run(&[&out[..], &["--set", &costs]].concat()).ok();
+        let note = format!(
+            "{name}: the costs are not usable: {why}; profile with more --repeats, or on a machine that does nothing else\n"
+        );
+        assert!(ran.stderr.contains(&note), "{note} in {}", ran.stderr);
+        let folder = format!("{}/t", name.trim_end_matches(".csv"));
+        let run: serde_json::Value =
+            serde_json::from_str(&desk.read(&format!("{folder}/run.json"))).unwrap();
+        assert_eq!(
+            run["not_usable"],
+            serde_json::json!([format!("{name}: {why}")])
+        );
+        // The note does not need the table.
+        std::fs::remove_file(desk.path(name)).unwrap();
+        let ran = desk.run(&["compare", &folder, &folder]).ok();
+        let note = format!("{folder}: costs that are not usable: {name}: {why}\n");
+        assert!(ran.stderr.contains(&note), "{note} in {}", ran.stderr);
+    }
+    let ran = desk.run(&["sim", "t.toml", "--out", "out"]).ok();
+    assert!(!ran.stderr.contains("usable"), "{}", ran.stderr);
+    assert!(!desk.read("out/t/run.json").contains("usable"));
 }
 
 #[test]
@@ -301,18 +359,23 @@ fn sizes_are_found_and_the_lines_between_them_checked() {
     assert_eq!(batches_of(&text, "lstm"), [1, 4, 64]);
     assert_eq!(batches_of(&text, "task"), [1, 4, 64]);
     assert!(text.contains(check), "{text}");
-    let is_off = text.contains("# the lines are off by more than 5 %; add sizes around ");
-    assert_eq!(
-        ran.code,
-        Some(if is_off { 4 } else { 0 }),
-        "{text}\n{}",
-        ran.stderr
-    );
-    assert_eq!(
-        ran.stderr
-            .contains("batchlab: --strict: lines between the rows are off"),
-        is_off
-    );
+    let remark = text
+        .lines()
+        .find_map(|line| line.strip_prefix("# not usable: "));
+    match remark {
+        Some(remark) => {
+            let sentence = format!("batchlab: --strict: the profile is not usable: {remark}; ");
+            let last = ran.stderr.lines().last().unwrap();
+            assert!(
+                ran.code == Some(4) && last.starts_with(&sentence),
+                "{ran:?}"
+            );
+        }
+        None => {
+            let ran = ran.ok();
+            assert_eq!(ran.stderr.lines().last(), Some("the profile is usable"));
+        }
+    }
     let ran = desk
         .run(
             &[

@@ -311,7 +311,9 @@ fn the_notes_tell_how_late_the_generator_was() {
             "{line}"
         );
     }
-    assert!(said.ends_with("results in out/t\n"), "{said}");
+    let last: Vec<&str> = said.lines().rev().take(2).collect();
+    assert_eq!(last[1], "results in out/t");
+    assert!(last[0].starts_with("the runs are "), "{said}");
     assert_eq!(real(&desk, &[]).ok().stderr, "", "quiet");
     let closed = "arrivals={ process = 'closed', clients = [3] }";
     let said = notes(&desk, &["--set", closed]);
@@ -325,6 +327,63 @@ fn the_notes_tell_how_late_the_generator_was() {
         desk.path("results/cpu/t/summary.csv").is_file(),
         "the folder is named by the backend"
     );
+}
+
+/// Changes the summaries of finished runs. Their marks are named from the folder of the results.
+fn change_summaries(desk: &Desk, marks: &[String], change: impl Fn(&mut Value)) {
+    for mark in marks {
+        let mut point = document(desk, mark);
+        change(&mut point["summary"]);
+        desk.write(mark, point.to_string());
+    }
+}
+
+#[test]
+fn the_last_line_says_whether_runs_are_usable() {
+    let desk = desk();
+    real(&desk, &["--repeats", "2"]).ok();
+    let mut marks = Vec::new();
+    for point in ["A/2000", "A/4000", "B/2000", "B/4000"] {
+        marks.extend(["point", "point-2"].map(|mark| format!("out/t/{point}/{mark}.json")));
+    }
+    // A machine that is never late and always equally fast.
+    change_summaries(&desk, &marks, |summary| {
+        summary["lateness"]["valid"] = true.into();
+        summary["throughput"] = 1000.0.into();
+        summary["mean_batch"] = 2.0.into();
+        for quantile in ["mean_ms", "p50_ms", "p90_ms"] {
+            summary["latency"][quantile] = 1.0.into();
+        }
+    });
+    let again = ["--repeats", "2", "--resume"];
+    let said = notes(&desk, &again);
+    assert_eq!(said.lines().last(), Some("the runs are usable"));
+    let strict = [&again[..], &["--strict"]].concat();
+    real(&desk, &strict).ok();
+    let set = |key: &'static str, value: f64| {
+        change_summaries(&desk, &marks[..1], |summary| {
+            summary["latency"][key] = value.into();
+        });
+    };
+    // The spread of two runs is 15.6 standard deviations: 95 % for 1 and 1.09, and 124 % for 1 and 1.12.
+    set("mean_ms", 1.09);
+    real(&desk, &strict).ok();
+    set("mean_ms", 1.12);
+    set("p50_ms", 3.0);
+    let said = notes(&desk, &again);
+    let wide = "the runs are not usable: 2 of 20 figures vary by more than 100 % from one run to the next, up to 1100 %; use \
+                more or longer runs, or a machine that does nothing else";
+    assert_eq!(said.lines().last(), Some(wide));
+    change_summaries(&desk, &marks[5..6], |summary| {
+        summary["lateness"]["valid"] = false.into();
+    });
+    let late = "batchlab: --strict: the runs are not usable: requests were handed over too late at 1 of 4 points; 2 of 20";
+    let ran = real(&desk, &strict);
+    assert!(
+        ran.code == Some(4) && ran.stderr.lines().count() == 1 && ran.stderr.starts_with(late),
+        "{ran:?}"
+    );
+    assert_eq!(desk.rows("out/t/summary.csv").len(), 4, "they are written");
 }
 
 #[test]

@@ -91,6 +91,7 @@ fn a_table_names_both_sides_and_the_bounds() {
     let ran = desk
         .run(&[&QUICK[..], &["--loads", "50", "--out", "out"]].concat())
         .ok();
+    let table = desk.read("out/validation.txt");
     for part in [
         "t-A",
         "t-B",
@@ -101,9 +102,18 @@ fn a_table_names_both_sides_and_the_bounds() {
         "mean within 3 %",
         "p99 within 5 %",
     ] {
-        assert!(ran.stdout.contains(part), "{part} in {}", ran.stdout);
+        assert!(table.contains(part), "{part} in {table}");
     }
-    let last: Vec<&str> = ran.stdout.lines().rev().take(2).collect();
+    // The terminal has the conclusion only.
+    assert_eq!(ran.stdout.lines().count(), 4, "{}", ran.stdout);
+    let conclusion = ran.stdout.split_once('\n').unwrap().1;
+    assert!(table.ends_with(conclusion), "{conclusion} in {table}");
+    let last: Vec<&str> = ran.stdout.lines().rev().take(3).collect();
+    assert!(
+        last[2].starts_with("medians: ") && last[2].contains(" agree, of 4 in all"),
+        "{}",
+        ran.stdout
+    );
     assert_eq!(last[1], "coverage: unknown without noise (--noise)");
     assert!(
         last[0].starts_with("predicted: ") && last[0].contains(" of 8 figures of real runs ("),
@@ -225,17 +235,24 @@ fn minutes_are_divided_among_scenarios_and_steps() {
         "u.toml",
         other.split("[[policy]]\nkind = \"padded\"").next().unwrap(),
     );
-    let ran = desk
-        .run(&[
-            "validate",
-            "t.toml",
-            "u.toml",
-            "--minutes",
-            "0.1",
-            "--out",
-            "out",
-        ])
-        .ok();
+    let ran = desk.run(&[
+        "validate",
+        "t.toml",
+        "u.toml",
+        "--minutes",
+        "0.1",
+        "--out",
+        "out",
+        "--strict",
+    ]);
+    // Times decide whether this machine is good enough; the last line and the exit code say the same.
+    let last = ran.stderr.lines().last().unwrap();
+    if last == "the validation is usable" {
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    } else {
+        let sentence = "batchlab: --strict: the validation is not usable: ";
+        assert!(ran.code == Some(4) && last.starts_with(sentence), "{ran:?}");
+    }
     for part in [
         " s for 2 scenarios with 3 policies; 3 real runs of each at 50, 90 % of its capacity\n",
         "\nt: ",

@@ -44,12 +44,12 @@ pub const PERSISTENT: &str = "persistent";
 pub const POLICY_ROWS: [&str; 2] = [COPY, EMPTY];
 
 /// The names that no cell may have.
-pub(super) const RESERVED: [&str; 10] = [
+pub const RESERVED: [&str; 10] = [
     TASK, GATHER, CHANGE, LAUNCH, WHOLE, COPY, TRANSFER, EMPTY, KERNEL, BANDWIDTH,
 ];
 
 /// The suffixes that give rows of a cell a meaning of their own.
-const SUFFIXES: [&str; 5] = [WHOLE, SWITCH, DEMAND, PERSISTENT, LAUNCH];
+pub const SUFFIXES: [&str; 5] = [WHOLE, SWITCH, DEMAND, PERSISTENT, LAUNCH];
 
 /// Refuses a name for a cell that has another meaning in cost tables.
 pub fn refuse_reserved(cell: &str) -> Result<(), String> {

@@ -6,13 +6,14 @@ use std::sync::atomic::AtomicBool;
 use rand::seq::SliceRandom as _;
 
 use super::blocks::{AGAIN, SIZES};
-use super::report::{cost_rows, noise_rows};
+use super::report::{cost_rows, judge, noise_rows, remark};
 use super::samples::{CellTimes, TASKS, TaskKind, TimedTask};
 use super::{NetworkProfile, ProfileProgress, ProfileSteps};
 use crate::base::clock;
 use crate::base::error::Result;
 use crate::base::units::Nanos;
 use crate::core::workload::random;
+use crate::lab::usability::Usability;
 
 /// A batch size and an input size, which is 0 for a function without inputs.
 pub type FunctionSize = (u32, u32);
@@ -39,6 +40,8 @@ pub struct FunctionTarget {
 pub struct FunctionReport {
     pub costs: String,
     pub noise: String,
+    /// Whether the table can be used.
+    pub usability: Usability,
 }
 
 /// The calls of a visit that are measured at most, and the time after which no more are made.
@@ -84,9 +87,12 @@ impl FunctionTarget {
             visits.measure(doubtful, run, ("profile again", time))?;
         }
         visits.profile.level();
+        let rows = cost_rows(&visits.profile, !self.inputs.is_empty());
+        let usability = judge(&rows);
         Ok(FunctionReport {
-            costs: cost_rows(&visits.profile, !self.inputs.is_empty()),
+            costs: remark(&usability) + &rows,
             noise: noise_rows(&visits.profile.noise(), &[]),
+            usability,
         })
     }
 

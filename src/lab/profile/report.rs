@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::blocks::{measure, measure_piece};
 use super::samples::{self, MedianCost, ProfileClock, STEPS, TASKS, TaskKind, costs};
-use super::stairs::{LARGEST_MISS, TableSizes, misses_at, stair_ends};
+use super::stairs::{TableSizes, misses_at, stair_ends};
 use super::whole::additional_times;
 use super::{
     NetworkProfile, ProfileProgress, ProfileSettings, ProfileSteps, ProfileSubject, ProfileTarget,
@@ -16,6 +16,7 @@ use crate::base::clock;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::units::Nanos;
 use crate::core::cost::noise::{MeasuredStart, MeasuredTask, NoiseRecord};
+use crate::core::cost::table::{CostTable, NOT_USABLE};
 use crate::core::record::execution::Decisions;
 use crate::core::workload::model::Model;
 use crate::core::workload::row_names::{
@@ -24,6 +25,7 @@ use crate::core::workload::row_names::{
 use crate::devices::network::Network;
 use crate::lab::results::table::align;
 use crate::lab::run::executor::{Loaded, WorkerSettings};
+use crate::lab::usability::Usability;
 
 /// The files and texts of a profile.
 #[derive(Clone, Debug)]
@@ -36,9 +38,11 @@ pub struct ProfileReport {
     pub notes: Vec<String>,
     /// The table for a reader at a terminal.
     pub shown: String,
-    /// The largest distance of a line between rows from a time that was measured there, as a share of it; `None` if no
-    /// size lies between the rows.
-    pub largest_miss: Option<f64>,
+    /// The largest distance of a line between rows from a time that was measured there, as a share of it, and the batch
+    /// size there; `None` if no size lies between the rows.
+    pub largest_miss: Option<(f64, u32)>,
+    /// Whether the table can be used.
+    pub usability: Usability,
     /// The ends of the stairs of all cells: the batch sizes to prepare if only a few are.
     pub stair_ends: Vec<u32>,
     /// Whether the user has interrupted the profile, so that the table has only what was measured until then.
@@ -165,7 +169,7 @@ impl Session {
         let mut table = vec![header(sized)];
         let mut factors = Vec::new();
         let mut starts = Vec::new();
-        let mut largest_miss: Option<f64> = None;
+        let mut largest_miss: Option<(f64, u32)> = None;
         let mut curves = Vec::new();
         for (place, profile) in profiles.iter_mut().enumerate() {
             profile.level();
@@ -179,8 +183,10 @@ impl Session {
             let is_listed = wanted[place].model.network().is_some();
             let of_network = profile.curves(is_listed);
             let check = TableCheck::new(&of_network, &profile.sizes, &wanted[place]);
-            if let Some(miss) = check.largest_miss {
-                largest_miss = Some(miss.max(largest_miss.unwrap_or(0.0)));
+            if let Some((miss, size)) = check.largest_miss
+                && largest_miss.is_none_or(|(largest, _)| miss > largest)
+            {
+                largest_miss = Some((miss, size));
             }
             notes.extend(check.notes);
             curves.extend(of_network.into_iter().map(|(_, times)| times));
@@ -208,18 +214,43 @@ impl Session {
             notes.push(record.describe());
             notes.extend(record.describe_starts());
         }
-        let comments: String = notes.iter().map(|note| format!("# {note}\n")).collect();
         let lines: String = table.iter().map(|line| line.join(",") + "\n").collect();
+        let mut usability = judge(&lines);
+        usability.judge_lines(largest_miss, settings.batches.is_some());
+        if *interrupted {
+            let remedy = "profile again, to the end";
+            usability.refuse("it was interrupted".into(), remedy);
+        }
+        let mut comments: String = notes.iter().map(|note| format!("# {note}\n")).collect();
+        comments += &remark(&usability);
         ProfileReport {
             csv: comments + &lines,
             noise,
             notes,
             shown: align(&table),
             largest_miss,
+            usability,
             stair_ends: common_stair_ends(&curves),
             interrupted: *interrupted,
         }
     }
+}
+
+/// Whether the rows of a measured table can be used. Nothing speaks against a table without rows.
+pub fn judge(csv: &str) -> Usability {
+    let mut usability = Usability::new("the profile is");
+    if let Ok(table) = CostTable::parse(csv, "the profile") {
+        usability.judge_costs(&table);
+    }
+    usability
+}
+
+/// The comment for readers of a table that cannot be used; empty if it can be.
+pub fn remark(usability: &Usability) -> String {
+    if usability.is_usable() {
+        return String::new();
+    }
+    format!("{NOT_USABLE}{}\n", usability.reasons().join("; "))
 }
 
 /// The text of a record of noise, ordered by time.
@@ -428,7 +459,8 @@ fn rows_of_gpus(
 
 /// How far lines between the rows of a network are from times that were measured there.
 struct TableCheck {
-    largest_miss: Option<f64>,
+    /// The largest miss and its batch size.
+    largest_miss: Option<(f64, u32)>,
     notes: Vec<String>,
 }
 
@@ -477,14 +509,8 @@ impl TableCheck {
             100.0 * median,
             checked.join(", ")
         ));
-        if miss > LARGEST_MISS {
-            notes.push(format!(
-                "the lines are off by more than {:.0} %; add sizes around {size} to --batches, or leave --batches out",
-                100.0 * LARGEST_MISS
-            ));
-        }
         TableCheck {
-            largest_miss: Some(miss),
+            largest_miss: Some((miss, size)),
             notes,
         }
     }

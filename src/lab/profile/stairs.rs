@@ -17,9 +17,6 @@ use crate::core::workload::random::RandomSequence;
 /// The distance of a line from a measured time, as a share of that time, above which the search divides an interval.
 pub const MISS: f64 = 0.02;
 
-/// The distance above which a table is not good enough.
-pub const LARGEST_MISS: f64 = 0.05;
-
 /// The most sizes that a search measures. Each stair takes about twice the logarithm of its distance from the next.
 const MOST: usize = 144;
 
@@ -295,6 +292,7 @@ pub fn stair_ends(sizes: &[u32], curves: &[Vec<f64>]) -> Vec<u32> {
 mod tests {
     use super::*;
     use crate::core::workload::random;
+    use crate::lab::usability::LARGEST_MISS;
 
     /// The steps of an LSTM of 1024 in float32 on an H100 in us: the first size of each stair, its time there, and the
     /// time at its end. Above 512 rows the stairs are made up.

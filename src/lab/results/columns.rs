@@ -243,6 +243,16 @@ metrics! {
     Preemptions "preemptions" Count ["preempted", "times"] |s| Some(s.tokens.as_ref()?.preemptions as f64);
 }
 
+/// The metrics by which runs of the same requests are compared, and by whose spread real runs are judged.
+pub const COMPARED: [Metric; 6] = [
+    Metric::Mean,
+    Metric::P50,
+    Metric::P90,
+    Metric::P99,
+    Metric::Throughput,
+    Metric::MeanBatch,
+];
+
 impl Metric {
     const FIRST_OF_TOKENS: Metric = Metric::TtftP50;
 

@@ -6,7 +6,7 @@ use super::columns::{Column, Metric, MetricUnit, swept_columns, to_object};
 use super::sweep_keys::{self, Swept};
 use crate::base::units::Nanos;
 use crate::core::summary::Summary;
-use crate::core::summary::stats::{Interval, interval, paired_difference};
+use crate::core::summary::stats::{Interval, interval, paired_difference, prediction};
 use crate::core::summary::validity::Lateness;
 
 /// The replications of one policy at one point.
@@ -148,6 +148,12 @@ impl SummaryRow {
     /// The lateness of the load generator, or `None` unless all replications measured it.
     pub fn lateness(&self) -> Option<Lateness> {
         Lateness::over(&self.values(|run| run.lateness)?)
+    }
+
+    /// The half-width of the 95 % prediction interval of one more replication, in percent of the mean.
+    pub fn spread(&self, metric: Metric) -> Option<f64> {
+        let Interval { mean, half_width } = prediction(&self.values(|run| metric.value(run))?)?;
+        Some(100.0 * half_width / mean).filter(|spread| spread.is_finite())
     }
 
     /// A value of each replication, or `None` unless all replications have it.

@@ -1,7 +1,7 @@
 //! The folder of a scenario's results: its files, and the record that reproduces the run.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,7 @@ use crate::core::workload::shape::Shape;
 use crate::lab::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::lab::results::sweep_keys;
 use crate::lab::scenario::{PolicyEntry, Scenario, figure_files};
+use crate::lab::usability::Usability;
 
 /// The format of `run.json` and of marks. It changes when the meaning of these files does.
 const FORMAT: u64 = 1;
@@ -220,6 +221,10 @@ impl Folder {
                 .iter()
                 .map(|scenario| scenario.resolved_json())
                 .collect();
+        }
+        let unusable = unusable_costs(&scenarios);
+        if !backend.is_real() && !unusable.is_empty() {
+            settings["not_usable"] = json!(unusable);
         }
         if let Some(command) = command {
             settings["command"] = json!(command);
@@ -573,4 +578,18 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
         serde_json::to_writer_pretty(&mut *out, value)?;
         out.write_all(b"\n")
     })
+}
+/// The cost tables that cannot be used, each with the reasons.
+fn unusable_costs(scenarios: &[&Scenario]) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for scenario in scenarios {
+        for (name, table) in scenario.cost_tables() {
+            let mut usability = Usability::new("the costs are");
+            usability.judge_costs(table);
+            if !usability.is_usable() {
+                all.insert(format!("{name}: {}", usability.reasons().join("; ")));
+            }
+        }
+    }
+    all
 }

@@ -7,8 +7,10 @@ use super::verify::{LargestError, Verified};
 use crate::core::record::execution::Decisions;
 use crate::core::summary::rejections::{add_counts, main_reason};
 use crate::core::summary::validity::{Extrapolation, LATENESS_BOUND, Lateness};
+use crate::lab::results::columns::COMPARED;
 use crate::lab::results::summary::SummaryRow;
 use crate::lab::scenario::Scenario;
+use crate::lab::usability::{EARLIER, Usability, describe_costs};
 
 /// The number of failed requests whose reasons are given.
 const FAILURES_SHOWN: usize = 3;
@@ -37,7 +39,7 @@ impl RunReport {
                 scenario.metrics.warmup
             ));
         }
-        notes.extend(doubtful_costs(scenario));
+        notes.extend(describe_tables(scenario));
         if let Some(why) = &self.traditional {
             notes.push(format!(
                 "all steps ran in traditional kernels, not in device.grnn's: {why}"
@@ -64,15 +66,29 @@ impl RunReport {
     }
 }
 
-/// What is doubtful about each cost table, once.
-fn doubtful_costs(scenario: &Scenario) -> Vec<String> {
-    let mut tables = BTreeMap::new();
-    for policy in &scenario.policies {
-        if let Some(file) = policy.costs.file() {
-            tables.entry(file.to_path_buf()).or_insert(&policy.costs);
-        }
+/// Why each cost table cannot be used, and what is doubtful about it.
+fn describe_tables(scenario: &Scenario) -> Vec<String> {
+    let tables = scenario.cost_tables();
+    tables.into_values().flat_map(describe_costs).collect()
+}
+
+/// Whether the runs of a real backend can be used: the load generators were in time, and figures repeat.
+pub fn judge_rows(rows: &[SummaryRow]) -> Usability {
+    let mut usability = Usability::new("the runs are");
+    let mut late = 0;
+    let mut spreads = Vec::new();
+    for row in rows {
+        let lateness = row.lateness();
+        late += usize::from(lateness.is_some_and(|late| late.valid == Some(false)));
+        spreads.extend(COMPARED.map(|metric| row.spread(metric)));
     }
-    tables.values().flat_map(|costs| costs.doubts()).collect()
+    usability.judge_lateness(late, rows.len());
+    usability.judge_spreads(spreads);
+    if rows.iter().any(|row| row.runs.len() == 1) {
+        let caveat = "one run of a point does not show how much its figures vary; --repeats 5 does";
+        usability.leave_open(caveat.into());
+    }
+    usability
 }
 
 /// The cost table of a row's policy, or an empty text.
@@ -186,8 +202,7 @@ fn describe_lateness(row: &SummaryRow, late: &Lateness) -> String {
     let verdict = match late.valid {
         Some(true) => "VALID".to_string(),
         Some(false) => format!(
-            "INVALID: above {} % the latencies are not those of an open loop; use fewer workers than cores, a machine that \
-             does nothing else, or a lower load",
+            "INVALID: above {} % the latencies are not those of an open loop; {EARLIER}",
             100.0 * LATENESS_BOUND
         ),
         None => "too few requests for a verdict".to_string(),

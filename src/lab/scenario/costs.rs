@@ -132,12 +132,9 @@ impl PolicyCosts {
         self.0.csv.as_ref().map(|csv| &*csv.hash)
     }
 
-    /// What is doubtful about the file's times.
-    pub fn doubts(&self) -> Vec<String> {
-        match &self.0.csv {
-            Some(csv) => csv.table.doubts(),
-            None => Vec::new(),
-        }
+    /// The rows of the file, if it could be read.
+    pub fn rows(&self) -> Option<&CostTable> {
+        self.0.csv.as_ref().map(|csv| &csv.table)
     }
 
     /// The complete table, or `None` if the scenario names no costs.

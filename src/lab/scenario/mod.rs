@@ -14,6 +14,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ use crate::base::precision::Precision;
 use crate::base::shipped;
 use crate::base::step_kernels::StepKernels;
 use crate::base::units::{Nanos, Rate};
-use crate::core::cost::table::Overhead;
+use crate::core::cost::table::{CostTable, Overhead};
 use crate::core::policy::registry::{ConfiguredPolicy, Registry};
 use crate::core::summary::is_default;
 pub use crate::core::summary::stats::Quantile;
@@ -494,6 +495,17 @@ impl Scenario {
             }
             (None, _) => vec![LoadPoint::Trace],
         }
+    }
+
+    /// The rows of the cost tables that policies name, by the name as written.
+    pub fn cost_tables(&self) -> BTreeMap<&str, &CostTable> {
+        let mut tables = BTreeMap::new();
+        for PolicyEntry { costs, .. } in &self.policies {
+            if let Some((file, rows)) = costs.file().zip(costs.rows()) {
+                tables.insert(&*file.given, rows);
+            }
+        }
+        tables
     }
 
     /// The files that the scenario names, as written and where they were found.

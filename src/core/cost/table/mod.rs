@@ -41,6 +41,9 @@ pub const MAX_BATCH: u32 = 1 << 20;
 /// The time that the slowest row of a table has at least: starting a kernel alone takes a microsecond or more.
 const LEAST_PLAUSIBLE: Nanos = Nanos(1_000);
 
+/// The beginning of the comment in which a profile says why its table cannot be used.
+pub const NOT_USABLE: &str = "# not usable: ";
+
 const COLUMNS: [&str; 5] = ["cell", "batch", "ns", "input", "stddev_ns"];
 /// The columns for a language model's iterations: tokens and context instead of batch and input. Times are interpolated
 /// over the context, not padded to the next input.
@@ -56,6 +59,10 @@ pub struct CostTable {
     name: String,
     /// The times by the name in the column `cell`.
     cells: BTreeMap<String, CellTime>,
+    /// The rows with a deviation, in the order of the file.
+    measured: Vec<MeasuredRow>,
+    /// Why the file says that it cannot be used.
+    remark: Option<String>,
     persistent: Option<Arc<PersistentKernels>>,
     /// Why persistent kernels, which were asked for, do not run.
     traditional: Option<String>,
@@ -63,6 +70,17 @@ pub struct CostTable {
     bandwidth_mb_s: Option<u64>,
     /// What the steps of each cell move, if the table names the device's bandwidth.
     traffic: BTreeMap<String, Arc<Traffic>>,
+}
+
+/// A row of a table that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeasuredRow {
+    /// The name in the column `cell`.
+    pub cell: String,
+    pub batch: u32,
+    pub time: Nanos,
+    /// The standard deviation of single measurements, in nanoseconds.
+    pub deviation: f64,
 }
 
 /// A scenario's overheads for each task. An overhead that is `None` comes from the table's rows, or is 0 without rows.
@@ -110,7 +128,8 @@ impl CostTable {
         CostTable::parse(&text, &path.display().to_string())
     }
 
-    /// Reads the text of a table; `name` is for messages. Lines that begin with `#` are comments.
+    /// Reads the text of a table; `name` is for messages. Lines that begin with `#` are comments, of which one may say
+    /// that the table is [`NOT_USABLE`].
     pub fn parse(text: &str, name: &str) -> Result<CostTable> {
         let mut lines = input::lines(text);
         let (line, header) = lines.next().unwrap_or((1, ""));
@@ -123,8 +142,10 @@ impl CostTable {
         let refuse = |line: usize| move |problem| Error::input(format!("{name}:{line}: {problem}"));
         let header = Columns::parse(header, columns, 3, FORMAT).map_err(refuse(line))?;
         let mut rows: BTreeMap<String, Points> = BTreeMap::new();
-        for (line, text) in lines {
-            let fields = header.row(text).map_err(refuse(line))?;
+        let mut measured = Vec::new();
+        for (line, row) in lines {
+            let fields = header.row(row).map_err(refuse(line))?;
+            let deviation = deviation(&fields[4], columns[4]).map_err(refuse(line))?;
             let (cell, input, batch, ns) = point(fields, &columns).map_err(refuse(line))?;
             check_range(&cell, input, batch, ns).map_err(refuse(line))?;
             let batches = rows
@@ -137,6 +158,14 @@ impl CostTable {
                     "a second row for the cell \"{cell}\" at batch {batch}; each batch has one row"
                 );
                 return Err(refuse(line)(twice));
+            }
+            if let Some(deviation) = deviation {
+                measured.push(MeasuredRow {
+                    cell,
+                    batch,
+                    time: Nanos(ns),
+                    deviation,
+                });
             }
         }
         if rows.is_empty() {
@@ -152,6 +181,11 @@ impl CostTable {
         Ok(CostTable {
             name: name.to_string(),
             cells,
+            measured,
+            remark: text
+                .lines()
+                .find_map(|line| line.strip_prefix(NOT_USABLE))
+                .map(|remark| remark.trim().to_string()),
             bandwidth_mb_s,
             ..CostTable::empty()
         })
@@ -162,6 +196,8 @@ impl CostTable {
         CostTable {
             name: "the cost table".into(),
             cells: BTreeMap::new(),
+            measured: Vec::new(),
+            remark: None,
             persistent: None,
             traditional: None,
             kv_tokens: None,
@@ -290,6 +326,21 @@ impl CostTable {
             "{}: rows for \"{there}\" but none for \"{missing}\"; a launch is the sum of both, and batchlab profile --grnn measures both",
             self.name
         )))
+    }
+
+    /// The name of the file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The rows with a deviation.
+    pub fn measured_rows(&self) -> &[MeasuredRow] {
+        &self.measured
+    }
+
+    /// Why the table cannot be used, if its file says so.
+    pub fn remark(&self) -> Option<&str> {
+        self.remark.as_deref()
     }
 
     /// Notes on times that are more often a mistake of the table than a property of a device: a larger batch that takes
@@ -528,7 +579,7 @@ fn cell_time(points: Points, has_context: bool) -> CellTime {
 
 /// The cell, the input, the batch and the time of a row.
 fn point(
-    [cell, batch, ns, input, spread]: [String; 5],
+    [cell, batch, ns, input, _]: [String; 5],
     columns: &[&str; 5],
 ) -> Result<(String, u32, u32, u64), String> {
     let refuse = |column: usize, text: &str, what: &str| {
@@ -536,10 +587,6 @@ fn point(
     };
     if cell.is_empty() {
         return Err(refuse(0, &cell, "the name of a cell"));
-    }
-    // The standard deviation is checked but not used.
-    if !spread.is_empty() && !spread.parse().is_ok_and(|spread: f64| spread >= 0.0) {
-        return Err(refuse(4, &spread, "a number of nanoseconds, 0 or more"));
     }
     let size = batch
         .parse()
@@ -558,6 +605,19 @@ fn point(
         .parse()
         .map_err(|_| refuse(3, input, "a whole number, 0 or more"))?;
     Ok((cell, input_size, size, time))
+}
+
+/// The standard deviation of a row in nanoseconds; `None` for an empty field.
+fn deviation(text: &str, column: &str) -> Result<Option<f64>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match text.parse() {
+        Ok(deviation) if deviation >= 0.0 => Ok(Some(deviation)),
+        _ => Err(format!(
+            "{column}: \"{text}\" is not a number of nanoseconds, 0 or more"
+        )),
+    }
 }
 
 /// Whether the rows of a name are demands (`CELL.demand`).

@@ -14,18 +14,9 @@ use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId};
 use crate::core::summary::Summary;
 use crate::core::summary::stats::prediction;
-use crate::lab::results::columns::Metric;
+use crate::lab::results::columns::{COMPARED, Metric};
 use crate::lab::results::logs::RequestLine;
-
-/// The metrics that are compared.
-const METRICS: [Metric; 6] = [
-    Metric::Mean,
-    Metric::P50,
-    Metric::P90,
-    Metric::P99,
-    Metric::Throughput,
-    Metric::MeanBatch,
-];
+use crate::lab::usability::{Usability, is_too_wide};
 
 /// The settings that determine the requests. The dataset's path may differ.
 const SAME: [&str; 6] = [
@@ -51,6 +42,8 @@ pub struct Comparison {
     pub places: Vec<ComparedPoint>,
     pub rows: Vec<ComparisonRow>,
     pub notes: Vec<String>,
+    /// Whether the verdicts of the rows can be used.
+    pub usability: Usability,
 }
 
 /// What a row compares.
@@ -91,10 +84,13 @@ pub struct ComparisonRow {
     pub spread: Option<f64>,
     /// Whether both folders are of simulations.
     pub simulated: bool,
+    /// Whether a real run of the point is not valid.
+    pub late: bool,
 }
 
 /// Whether B differs from A by more than runs of A differ from each other. Single runs of two simulations of the same
-/// requests need no spread: they are equal or differ. Without a second run of A, or without a figure, this is unknown.
+/// requests need no spread: they are equal or differ. This is unknown without a second run of A, without a figure, if a
+/// real run is not valid, or if runs of A differ too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Verdict {
     /// inside the spread of A
@@ -113,9 +109,11 @@ impl ComparisonRow {
     /// The verdict on the row. Equal values are inside any spread.
     pub fn verdict(&self) -> Verdict {
         match (self.difference, self.spread) {
+            _ if self.late => Verdict::Unknown,
             (Some(0.0), None) if self.simulated => Verdict::Equal,
             (Some(_), None) if self.simulated => Verdict::Differs,
             (Some(0.0), _) => Verdict::Inside,
+            (_, Some(spread)) if is_too_wide(spread) => Verdict::Unknown,
             (Some(difference), Some(spread)) if difference.abs() <= spread => Verdict::Inside,
             (Some(_), Some(_)) => Verdict::Outside,
             _ => Verdict::Unknown,
@@ -152,14 +150,19 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
         let of_a = runs(&a, &b, place)?;
         let of_b = runs(&b, &a, place)?;
         warmups_differ += usize::from(of_a[0].warmup != of_b[0].warmup);
-        not_valid += usize::from(of_a.iter().chain(&of_b).any(is_invalid));
-        rows.extend(METRICS.map(|metric| metric_row(place, metric, &of_a, &of_b, paired)));
+        let late = of_a.iter().chain(&of_b).any(is_invalid);
+        not_valid += usize::from(late);
+        let first = rows.len();
+        rows.extend(COMPARED.map(|metric| metric_row(place, metric, &of_a, &of_b, paired)));
         rows.extend(batch_rows(
             place,
             (&a, of_a.len()),
             (&b, of_b.len()),
             paired,
         )?);
+        for row in &mut rows[first..] {
+            row.late = late;
+        }
     }
     let only_in_b: Vec<ComparedPoint> = b
         .places
@@ -176,21 +179,29 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
             ));
         }
     }
-    let not_valid_means = "a real run is not valid: requests were handed over so late that its latencies are not those \
-                           of an open loop";
-    let warmups_mean = "the warm-ups of A and B leave out different requests; with a number for metrics.warmup both \
-                        leave out the same";
-    for (count, what) in [(not_valid, not_valid_means), (warmups_differ, warmups_mean)] {
-        if count > 0 {
-            notes.push(format!("at {count} of {} points {what}", places.len()));
+    if warmups_differ > 0 {
+        notes.push(format!(
+            "at {warmups_differ} of {} points the warm-ups of A and B leave out different requests; with a number for \
+             metrics.warmup both leave out the same",
+            places.len()
+        ));
+    }
+    for side in [&a, &b] {
+        let path = side.results.path.display();
+        let costs = side.setting("/not_usable").as_array();
+        for why in costs.into_iter().flatten().filter_map(Value::as_str) {
+            notes.push(format!("{path}: costs that are not usable: {why}"));
         }
     }
+    let mut usability = Usability::new("the comparison is");
+    usability.judge_lateness(not_valid, places.len());
+    usability.judge_spreads(rows.iter().map(|row| row.spread));
     if !paired && rows.iter().all(|row| row.spread.is_none()) {
-        let several = "--repeats 5 (or --replications 5 in a simulation)";
-        notes.push(format!(
-            "{} has one run of each point, so there is no verdict; {several} gives it a spread",
-            a.results.path.display()
-        ));
+        let path = a.results.path.display();
+        usability.refuse(
+            format!("{path} has one run of each point, so there is no verdict"),
+            "--repeats 5 (or --replications 5 in a simulation) gives it a spread",
+        );
     }
     Ok(Comparison {
         a,
@@ -198,6 +209,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
         places,
         rows,
         notes,
+        usability,
     })
 }
 
@@ -372,6 +384,7 @@ fn metric_row(
             .and_then(|values| prediction(values))
             .and_then(|interval| percent(interval.half_width)),
         simulated: paired,
+        late: false,
     }
 }
 
@@ -429,6 +442,7 @@ fn batch_rows(
             difference: Some(100.0 * difference),
             spread: spread.map(|share| 100.0 * share),
             simulated: paired,
+            late: false,
         }
     };
     Ok(cells.into_iter().map(row).collect())

@@ -114,6 +114,7 @@ pub fn to_json(comparison: &Comparison) -> Value {
     let side = |side: &Side| json!({ "results": side.results.path, "backend": side.backend() });
     json!({
         "scenario": comparison.a.scenario(),
+        "not_usable": comparison.usability.reasons(),
         "a": side(&comparison.a),
         "b": side(&comparison.b),
         "rows": comparison.rows.iter().map(|row| to_object(&columns(), row)).collect::<Vec<_>>(),

@@ -8,9 +8,11 @@ use statrs::statistics::{Data, Median as _, OrderStatistics as _};
 
 use super::{BOUND_UP_TO, BOUNDS, GOAL, NEAR, ValidationFigure, ValidationRow};
 use crate::base::error::Result;
+use crate::base::files::write_whole;
 use crate::lab::results::columns::{Column, MetricUnit, name_of, to_object};
 use crate::lab::results::table::{align, significant};
 use crate::lab::results::write::write_columns;
+use crate::lab::usability::Usability;
 use crate::lab::validate::ledger::{Ledger, Term};
 
 /// A row and one of its figures, which make a row of the CSV file. In JSON, a row has an object with some of the
@@ -95,8 +97,7 @@ const CELLS: [Cell; 6] = [
     ("verdict", Some(""), |figure| Some(figure.verdict())),
 ];
 
-/// The table of mean latency and 99th percentile for each policy and load, then coverage and width of the intervals,
-/// and the share of real figures that were predicted.
+/// The table of mean latency and 99th percentile for each policy and load, with a legend.
 pub fn table(lines: &[ValidationRow]) -> String {
     let pair = |above: &str, below: &str| [above.to_string(), below.to_string()];
     let mut heading = vec![pair("", ""), pair("load", "%"), pair("rate", "req/s")];
@@ -116,30 +117,45 @@ pub fn table(lines: &[ValidationRow]) -> String {
         .iter()
         .map(|(figure, bound)| format!("{} within {bound} %", figure.short_name()))
         .collect();
-    let bounded: Vec<&ValidationFigure> = lines
-        .iter()
-        .flat_map(|line| &line.figures)
-        .filter(|one| one.bound.is_some())
-        .collect();
+    format!(
+        "{}\nMedians. ± is where one more real run would lie with 95 % confidence. Up to {BOUND_UP_TO} % of capacity, \
+         medians should agree ({}) where real runs do.\n",
+        align(&rows),
+        bounds.join(", ")
+    )
+}
+
+/// How many medians agree, how many real runs are in their intervals, how wide these are, and how many real runs were
+/// predicted.
+pub fn conclusion(lines: &[ValidationRow]) -> String {
+    let figures = lines.iter().flat_map(|line| &line.figures);
+    let bounded: Vec<&ValidationFigure> = figures.filter(|one| one.bound.is_some()).collect();
     let agree: Vec<bool> = bounded
         .iter()
         .filter_map(|figure| figure.agrees())
         .collect();
     format!(
-        "{}\nMedians. ± is where one more real run would lie with 95 % confidence. Up to {BOUND_UP_TO} % of capacity, \
-         medians should agree ({}) where real runs do.\n{} of {} such figures agree, of {} in all.\n{}{}",
-        align(&rows),
-        bounds.join(", "),
+        "medians: {} of {} agree, of {} in all; real runs of the others repeat too badly to tell\n{}{}",
         agree.iter().filter(|agree| **agree).count(),
         agree.len(),
         bounded.len(),
         coverage(&bounded),
-        conclusion(&bounded)
+        predictions(&bounded)
     )
 }
 
+/// Whether the validation says anything of the simulator: real runs are valid, and they agree with each other.
+pub fn judge(lines: &[ValidationRow]) -> Usability {
+    let figures = lines.iter().flat_map(|line| &line.figures);
+    let late = lines.iter().filter(|line| line.in_time == Some(false));
+    let mut usability = Usability::new("the validation is");
+    usability.judge_lateness(late.count(), lines.len());
+    usability.judge_spreads(figures.map(ValidationFigure::spread));
+    usability
+}
+
 /// The share of real figures that are in their intervals or near the simulated median.
-fn conclusion(figures: &[&ValidationFigure]) -> String {
+fn predictions(figures: &[&ValidationFigure]) -> String {
     let runs: usize = figures.iter().map(|figure| figure.real.len()).sum();
     let predicted: usize = figures.iter().map(|figure| figure.count_predicted()).sum();
     let share = 100.0 * predicted as f64 / runs.max(1) as f64;
@@ -241,10 +257,65 @@ fn line_to_json(line: &ValidationRow) -> Value {
     })
 }
 
-pub fn write_csv(path: &Path, lines: &[ValidationRow]) -> Result<()> {
+/// Writes `validation.csv`, which has a row for each figure, and `validation.txt`, which has the table and the conclusion
+/// for a reader.
+pub fn write(out: &Path, device: &str, lines: &[ValidationRow]) -> Result<()> {
     let figures: Vec<RowFigure<'_>> = lines
         .iter()
         .flat_map(|line| line.figures.iter().map(move |figure| (line, figure)))
         .collect();
-    write_columns(path, &columns(), &figures)
+    write_columns(&out.join("validation.csv"), &columns(), &figures)?;
+    let text = format!("{device}\n{}{}", table(lines), conclusion(lines));
+    write_whole(&out.join("validation.txt"), |file| {
+        file.write_all(text.as_bytes())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::units::Rate;
+    use crate::lab::results::columns::Metric;
+
+    fn row(in_time: bool, real: &[f64]) -> ValidationRow {
+        let figure = |metric| ValidationFigure {
+            metric,
+            real: real.to_vec(),
+            simulated: vec![1.0],
+            bound: Some(3.0),
+        };
+        ValidationRow {
+            scenario: "t-A".into(),
+            policy: "A".into(),
+            load: 50,
+            rate: Rate(100.0),
+            figures: vec![figure(Metric::Mean), figure(Metric::P99)],
+            ledger: None,
+            in_time: Some(in_time),
+        }
+    }
+
+    #[test]
+    fn a_machine_that_varies_shows_nothing_of_the_simulator() {
+        let steady = [1.0, 1.1, 0.9];
+        let good = [row(true, &steady), row(true, &steady)];
+        assert_eq!(judge(&good).sentence(), "the validation is usable");
+        let restless = [row(true, &steady), row(false, &[1.0, 2.0, 15.0])];
+        let sentence = judge(&restless).sentence();
+        let reasons = "the validation is not usable: requests were handed over too late at 1 of 2 points; 2 of 4 figures \
+                       vary by more than 100 % from one run to the next, up to ";
+        assert!(sentence.starts_with(reasons), "{sentence}");
+    }
+
+    #[test]
+    fn the_conclusion_counts_what_can_be_told() {
+        let lines = [row(true, &[1.0, 1.0, 1.0]), row(true, &[1.0, 1.5, 0.9])];
+        assert_eq!(
+            conclusion(&lines),
+            "medians: 2 of 2 agree, of 4 in all; real runs of the others repeat too badly to tell\n\
+             coverage: unknown without noise (--noise)\n\
+             predicted: 8 of 12 figures of real runs (67 %) are within 5 % of the simulated median or in the interval; the goal \
+             of 90 % is missed\n"
+        );
+    }
 }
