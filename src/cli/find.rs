@@ -121,6 +121,7 @@ impl KneeArgs {
         if self.parts.plan || self.parts.merge_only {
             mark_finished(&searches, &mut points)?;
             if self.parts.plan {
+                common.note_memory(&searches.estimate_memory(common.count_threads()?)?);
                 return self.parts.show(&points, common.shown);
             }
             Parts::refuse_missing(&points, slice::from_ref(folder))?;

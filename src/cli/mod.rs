@@ -48,9 +48,11 @@ use self::render::{Shown, say};
 pub use self::session::{Caller, CommandAnswer, OnThread, start_threads};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
+use crate::base::memory::{self, binary_size};
 use crate::base::shipped::{self, Shipped};
 use crate::core::policy::registry::Registry;
 use crate::lab::run::executor::Executors;
+use crate::lab::run::memory::MemoryAtOnce;
 use crate::lab::scenario::Scenario;
 use crate::lab::usability::Usability;
 
@@ -349,6 +351,26 @@ impl Common {
         let done = self.run_on_threads(|| work(stop, &|| bar.inc(1)))?;
         bar.finish_and_clear();
         Ok(done)
+    }
+
+    /// The number of threads that simulated runs have.
+    pub fn count_threads(&self) -> Result<usize> {
+        self.run_on_threads(|| Ok(rayon::current_num_threads()))
+    }
+
+    /// Notes how much memory runs need.
+    pub fn note_memory(&self, memory: &MemoryAtOnce) {
+        if memory.all == 0 {
+            self.note("memory: little, since streams keep no requests");
+            return;
+        }
+        let largest = binary_size(memory.largest);
+        let all = binary_size(memory.all);
+        let runs = memory.runs;
+        let free = memory::free().map_or("unknown".into(), binary_size);
+        self.note(format!(
+            "memory: about {largest} for the largest run, {all} for {runs} at once; free: {free}"
+        ));
     }
 
     pub fn note(&self, text: impl std::fmt::Display) {

@@ -67,7 +67,7 @@ impl Parts {
                 listed.push(point);
             }
         }
-        shown.show(|| plan_table(&listed), || &listed)
+        shown.show(|| plan_text(&listed), || &listed)
     }
 
     /// Fails if points are missing, and names the shards that have them. The folders are those of the points.
@@ -105,6 +105,26 @@ impl Parts {
         text += "; or call --resume to compute them here";
         Err(Error::Incomplete(text))
     }
+}
+
+/// The most points that a plan shows to a reader.
+const MOST_SHOWN: usize = 1000;
+/// The number of the first points, and of the last, that a longer plan shows.
+const ENDS_SHOWN: usize = 10;
+
+/// The plan as a table; of a long plan its ends.
+fn plan_text(points: &[PlannedPoint]) -> String {
+    if points.len() <= MOST_SHOWN {
+        return plan_table(points);
+    }
+    let ends = [&points[..ENDS_SHOWN], &points[points.len() - ENDS_SHOWN..]].concat();
+    let hidden = points.len() - ends.len();
+    let finished = points.iter().filter(|point| point.finished).count();
+    format!(
+        "{}and {hidden} points between them, which --format json lists; finished: {finished} of {}\n",
+        plan_table(&ends),
+        points.len()
+    )
 }
 
 fn plan_table(points: &[PlannedPoint]) -> String {

@@ -13,6 +13,7 @@ use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::{summary, table};
 use crate::lab::run::executor::{Executors, SelectedBackend, Verify};
 use crate::lab::run::folder::EarlierResults;
+use crate::lab::run::memory::MemoryAtOnce;
 use crate::lab::run::notes::{MISSING_LOCKS, judge_rows};
 use crate::lab::run::{self, RunOptions, RunReport, Sweep};
 use crate::lab::scenario::Scenario;
@@ -101,11 +102,17 @@ pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result
     if parts.plan || parts.merge_only {
         let mut points = Vec::new();
         let mut folders = Vec::new();
+        let mut memory = MemoryAtOnce::default();
         for scenarios in &sweeps {
+            if parts.plan {
+                let own = run::estimate_memory(scenarios, &options, common.count_threads()?)?;
+                memory = memory.max(own);
+            }
             points.extend(run::points(scenarios, &options, parts.earlier_results())?);
             folders.push(options.out.join(folder_name(&scenarios[0].name)));
         }
         if parts.plan {
+            common.note_memory(&memory);
             return parts.show(&points, common.shown);
         }
         Parts::refuse_missing(&points, &folders)?;

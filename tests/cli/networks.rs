@@ -284,7 +284,7 @@ fn mistakes_are_named() {
         ),
         (
             &["real", "t.toml", "--set", "workload.model=dnn:huge.csv"],
-            "t.toml: workload: model: dnn:huge.csv, with 8192.0 GiB for its weights and 0.0 GiB for a query, needs about ",
+            "t.toml: workload: model: dnn:huge.csv, with 8192.0 GiB for its weights and 12 MiB for a query, needs about ",
         ),
         (
             &["real", "t.toml", "--set", "workload.weights=net.csv"],

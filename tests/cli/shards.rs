@@ -273,11 +273,102 @@ fn a_plan_lists_the_points() {
             .count(),
         own.len()
     );
-    let table = run.run(&["--plan"]).ok().stdout;
+    let planned = run.run(&["--plan"]).ok();
+    // 200 requests of 108 bytes.
+    assert!(
+        planned
+            .stderr
+            .contains("memory: about 0 MiB for the largest run, 0 MiB for "),
+        "{planned:?}"
+    );
+    let table = planned.stdout;
     assert_eq!(table.lines().count(), 37);
     assert!(table.lines().nth(1).unwrap().starts_with("1"), "{table}");
     let knees = desk.run(&[&KNEE[..], &["--plan"]].concat()).ok().stdout;
     assert_eq!(knees.lines().count(), 1 + 16, "{knees}");
+}
+
+#[test]
+fn a_long_plan_shows_its_ends() {
+    let desk = desk();
+    let rates: Vec<String> = (1..=501).map(|rate| rate.to_string()).collect();
+    let rates = format!("arrivals.rates=[{}]", rates.join(","));
+    let words = [
+        "sim",
+        "t.toml",
+        "--out",
+        "out",
+        "--plan",
+        "--set",
+        &rates,
+        "--set",
+        "workload.requests=1000000",
+    ];
+    let planned = desk.run(&words).ok();
+    let lines: Vec<&str> = planned.stdout.lines().collect();
+    assert_eq!(lines.len(), 1 + 20 + 1, "{planned:?}");
+    assert!(lines[1].starts_with("1 ") && lines[20].starts_with("1002 "));
+    assert_eq!(
+        lines[21],
+        "and 982 points between them, which --format json lists; finished: 0 of 1002"
+    );
+    // 48 bytes for a request, and 60 for its record and summary.
+    let one = "memory: about 103 MiB for the largest run, ";
+    assert!(planned.stderr.contains(one), "{planned:?}");
+    let two = desk.run(&[&words[..], &["--threads", "2"]].concat()).ok();
+    assert!(
+        two.stderr.contains("run, 160 MiB for 2 at once; free: "),
+        "{two:?}"
+    );
+    let all = desk
+        .run(&[&words[..], &["--format", "json"]].concat())
+        .ok()
+        .results();
+    assert_eq!(all.len(), 1002);
+}
+
+#[test]
+fn too_many_combinations_are_refused() {
+    let desk = desk();
+    let values: Vec<String> = (1..=400).map(|value| value.to_string()).collect();
+    let workers = format!("device.workers={}", values.join(","));
+    let batches = format!("policy.A.max_batch={}", values.join(","));
+    desk.sim(&["--plan", "--sweep", &workers, "--sweep", &batches])
+        .failed(
+            2,
+            "all swept keys together have 160400 combinations; at most 100000; take fewer values",
+        );
+}
+
+/// The limit of the address space stands for a small machine.
+#[cfg(target_os = "linux")]
+#[test]
+fn runs_that_need_more_memory_than_there_is_are_refused() {
+    let desk = desk();
+    let run = |requests: &str, more: &str| {
+        let words = format!(
+            "ulimit -v 2000000; exec \"$0\" sim t.toml --out out --threads 2 --set workload.requests={requests} {more}"
+        );
+        let mut command = std::process::Command::new("sh");
+        command
+            .args(["-c", &words, env!("CARGO_BIN_EXE_batchlab")])
+            .current_dir(desk.path(""));
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), stderr)
+    };
+    let (code, stderr) = run("50000000", "");
+    assert_eq!(code, Some(2), "{stderr}");
+    for part in [
+        "batchlab: t.toml: workload.requests = 50000000 with 2 runs at once needs about 7.8 GiB of memory, and ",
+        " are free; set output.record = \"stream\", which forgets requests that have left, or draw fewer; fewer --threads \
+         take less\n",
+    ] {
+        assert!(stderr.contains(part), "{stderr}");
+    }
+    assert!(!desk.path("out").exists());
+    let (code, stderr) = run("2000", "");
+    assert_eq!(code, Some(0), "{stderr}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use rand_distr::Distribution as _;
 use rand_distr::weighted::WeightedIndex;
 
 use super::job::Run;
+use super::memory::RunMemory;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::memory::require;
 use crate::base::units::Nanos;
@@ -29,10 +30,11 @@ use crate::core::workload::arrivals::{
 use crate::core::workload::class::{Class, Classes};
 use crate::core::workload::dataset::Dataset;
 use crate::core::workload::draws::{Drawn, Draws};
-use crate::core::workload::model::CellType;
+use crate::core::workload::graph_model::Takes;
+use crate::core::workload::model::{CellType, Unfolder};
 use crate::core::workload::operator::catalogue::Catalogue;
 use crate::core::workload::random;
-use crate::core::workload::shape::Shape;
+use crate::core::workload::shape::{Shape, Tree};
 use crate::core::workload::trace::{Requests, Trace};
 use crate::lab::scenario::{ArrivalSpec, ClassEntry, Input, Load, LoadPoint, Record, Scenario};
 
@@ -65,8 +67,8 @@ enum Origin {
     },
 }
 
-/// The bytes that a request and its record in one run take in memory, measured with chains. Trees need more.
-const REQUEST: u128 = 100;
+/// The number of requests whose graphs represent all in an estimate of memory.
+const SAMPLED_GRAPHS: u32 = 500;
 
 /// The number of requests that represent all requests of a run that forgets them.
 const SAMPLE: u32 = 100_000;
@@ -219,7 +221,7 @@ impl<'s> RunInputs<'s> {
     fn draw_requests(&self, replication: u32, count: u32) -> Result<Requests> {
         let file = self.scenario.file.display();
         require(
-            u128::from(count) * REQUEST,
+            RunMemory::new(self.scenario, count.into(), 0).total(),
             format_args!("{file}: workload.requests = {count}"),
             "draw fewer",
         )?;
@@ -240,6 +242,54 @@ impl<'s> RunInputs<'s> {
             classes: classes.map(Arc::new),
             ..requests
         })
+    }
+
+    /// The memory of a run, without what is in memory already; nothing for runs that forget their requests.
+    pub(super) fn memory(&self) -> Result<RunMemory> {
+        if self.scenario.output.record == Record::Stream {
+            return Ok(RunMemory::default());
+        }
+        if let Origin::Trace { requests, .. } = &self.origin {
+            let count = requests.len() as u64;
+            return Ok(RunMemory {
+                requests: 0,
+                ..RunMemory::new(self.scenario, count, 0)
+            });
+        }
+        let drawn = self.scenario.workload.load.drawn();
+        let count = drawn.expect("requests without a trace are drawn");
+        let shared = self.bytes_of_graphs(count)?;
+        Ok(RunMemory::new(self.scenario, count.into(), shared))
+    }
+
+    /// The bytes of the trees and graphs of drawn requests, estimated from some of them. Equal shapes of a dataset share
+    /// theirs.
+    fn bytes_of_graphs(&self, count: u32) -> Result<u128> {
+        let model = &self.scenario.workload.model;
+        let Origin::Dataset { dataset, own, .. } = &self.origin else {
+            return Ok(0);
+        };
+        if !matches!(model.unfolds(), Some(Takes::Trees | Takes::Graphs)) {
+            return Ok(0);
+        }
+        let mut draws = self.draws(0)?;
+        let mut unfolder = Unfolder::new(model);
+        let sampled = count.min(SAMPLED_GRAPHS);
+        let mut bytes = 0;
+        for _ in 0..sampled {
+            let (shape, _) = draws.draw();
+            if let Shape::Tree(tree) = &shape {
+                bytes += size_of::<Tree>() + size_of_val(tree.parents());
+            }
+            let graph = unfolder.unfold(&shape).map_err(Error::input)?;
+            bytes += graph.shared_bytes();
+        }
+        let mut shapes = Some(0);
+        for dataset in own.iter().flatten().chain([dataset]) {
+            shapes = shapes.zip(dataset.shapes()).map(|(a, b)| a + b);
+        }
+        let distinct = shapes.map_or(count as usize, |shapes| shapes.min(count as usize));
+        Ok((bytes * distinct) as u128 / u128::from(sampled.max(1)))
     }
 
     fn classes(&self) -> Vec<Class> {

@@ -11,6 +11,7 @@ pub mod folder;
 pub mod inputs;
 mod job;
 pub mod lock;
+pub mod memory;
 pub mod notes;
 mod point;
 pub mod shard;
@@ -23,5 +24,7 @@ pub mod verify;
 
 pub use self::job::Run;
 pub use self::point::{KeptRecord, KeptRun};
-pub use self::sweep::{RunOptions, RunReport, Sweep, complete, points, run, run_sweep};
+pub use self::sweep::{
+    RunOptions, RunReport, Sweep, complete, estimate_memory, points, run, run_sweep,
+};
 pub use self::target::prepare;

@@ -1,6 +1,6 @@
 //! The run of a sweep: its points, the folder of its results, and the report.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +13,10 @@ use super::folder::{EarlierResults, Folder};
 use super::inputs::RunInputs;
 use super::job::{Run, SweepRun};
 use super::lock::Lock;
+use super::memory::{MemoryAtOnce, RunMemory};
 use super::point::{HostMeasurements, KeptRun, Point, PointResult};
 use super::shard::{self, PlannedPoint, Shard};
-use super::target::{Target, describe_simulated, prepare_until};
+use super::target::{Target, describe_simulated};
 use super::verify::Verified;
 use crate::base::clock;
 use crate::base::error::{Error, Result};
@@ -23,7 +24,7 @@ use crate::core::record::execution::Decisions;
 use crate::core::summary::Summary;
 use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::write;
-use crate::lab::scenario::Scenario;
+use crate::lab::scenario::{Load, Record, Scenario};
 
 #[derive(Clone, Debug)]
 pub struct RunOptions {
@@ -74,6 +75,8 @@ pub struct Sweep<'s> {
     runs: Vec<SweepRun>,
     /// The scenarios as they were prepared; `None` for one without runs in this shard.
     variants: Vec<Option<Variant<'s>>>,
+    /// The memory of a run of each scenario.
+    memory: Vec<RunMemory>,
     stop: &'s AtomicBool,
     /// The lock on the folder, from the start of the runs on.
     lock: Option<Lock>,
@@ -96,27 +99,70 @@ struct Opened {
 impl<'s> Sweep<'s> {
     /// Reads the inputs and prepares the targets. When `stop` is set, finished runs and the logs of the current real
     /// run are kept. Scenarios of a real run must be [complete].
+    ///
+    /// # Errors
+    /// Fails if the runs that all threads carry out at once need more memory than is free.
     pub fn prepare(
+        scenarios: &'s [Scenario],
+        options: &'s RunOptions,
+        stop: &'s AtomicBool,
+    ) -> Result<Sweep<'s>> {
+        let threads = if options.backend.is_real() {
+            1
+        } else {
+            rayon::current_num_threads()
+        };
+        Sweep::prepare_on(threads, scenarios, options, stop)
+    }
+
+    /// Does the same as [`Sweep::prepare`] for runs that are carried out, or written, one by one.
+    pub fn prepare_one_by_one(
+        scenarios: &'s [Scenario],
+        options: &'s RunOptions,
+        stop: &'s AtomicBool,
+    ) -> Result<Sweep<'s>> {
+        Sweep::prepare_on(1, scenarios, options, stop)
+    }
+
+    /// Prepares runs of which as many as `threads` are carried out at once.
+    fn prepare_on(
+        threads: usize,
         scenarios: &'s [Scenario],
         options: &'s RunOptions,
         stop: &'s AtomicBool,
     ) -> Result<Sweep<'s>> {
         let runs = list_runs(scenarios, options);
         let needed: BTreeSet<usize> = runs.iter().map(|run| run.variant).collect();
-        let mut variants = Vec::new();
+        let mut all_inputs = Vec::new();
+        let mut memory = vec![RunMemory::default(); scenarios.len()];
         for (index, scenario) in scenarios.iter().enumerate() {
-            if !needed.contains(&index) {
-                variants.push(None);
-                continue;
+            if needed.contains(&index) {
+                let inputs = RunInputs::new(scenario)?.until(stop);
+                memory[index] = inputs.memory()?;
+                all_inputs.push(Some(inputs));
+            } else {
+                all_inputs.push(None);
             }
-            let (inputs, target) = prepare_until(scenario, options.backend, stop)?;
-            variants.push(Some(Variant { inputs, target }));
+        }
+        // A target draws requests when it is prepared.
+        MemoryAtOnce::new(memory_by_requests(&runs, &memory), threads)
+            .require(&scenarios[largest(&memory)])?;
+        let mut variants = Vec::new();
+        for inputs in all_inputs {
+            variants.push(match inputs {
+                Some(inputs) => Some(Variant {
+                    target: Target::new(&inputs, options.backend)?,
+                    inputs,
+                }),
+                None => None,
+            });
         }
         Ok(Sweep {
             scenarios,
             options,
             runs,
             variants,
+            memory,
             stop,
             lock: None,
         })
@@ -144,7 +190,12 @@ impl<'s> Sweep<'s> {
     }
 
     /// Runs every point and keeps the records in memory. Writes nothing: the folder of the report may not exist.
+    ///
+    /// # Errors
+    /// Fails before the first run if the records need more memory than is free, and otherwise as a run does.
     pub fn run_in_memory(&self, progress: &(dyn Fn() + Sync)) -> Result<(RunReport, Vec<KeptRun>)> {
+        MemoryAtOnce::add_records(memory_by_requests(&self.runs, &self.memory))
+            .require_kept(&self.scenarios[largest(&self.memory)])?;
         let folders = self.folders()?;
         let runs = vec![(); self.runs.len()];
         let (kept, first_error) = self.run_each(runs, progress, |run, ()| self.keep(run, &folders));
@@ -488,6 +539,59 @@ pub fn points(
         points.push(point);
     }
     Ok(points)
+}
+
+/// Estimates the memory of a simulated sweep's runs on this many threads. Runs nothing.
+pub fn estimate_memory(
+    scenarios: &[Scenario],
+    options: &RunOptions,
+    threads: usize,
+) -> Result<MemoryAtOnce> {
+    let mut memory = Vec::with_capacity(scenarios.len());
+    let mut known = BTreeMap::new();
+    for scenario in scenarios {
+        let workload = &scenario.workload;
+        let key = (
+            workload.load.drawn(),
+            workload.source().to_path_buf(),
+            workload.model.name(),
+            scenario.output.record == Record::Stream,
+        );
+        if let Some(same) = known.get(&key) {
+            memory.push(*same);
+            continue;
+        }
+        let inputs = RunInputs::new(scenario)?;
+        let mut one = inputs.memory()?;
+        if let Load::Trace { .. } = workload.load {
+            let count = inputs.requests(0)?.len() as u64;
+            one.requests = RunMemory::new(scenario, count, 0).requests;
+        }
+        known.insert(key, one);
+        memory.push(one);
+    }
+    let runs = list_runs(scenarios, options);
+    Ok(MemoryAtOnce::new(
+        memory_by_requests(&runs, &memory),
+        threads,
+    ))
+}
+
+/// The memory of each run with the number of its requests, which the runs of a replication of a scenario share.
+fn memory_by_requests<'r>(
+    runs: &'r [SweepRun],
+    memory: &'r [RunMemory],
+) -> impl Iterator<Item = ((usize, u32), RunMemory)> + 'r {
+    runs.iter()
+        .map(|run| ((run.variant, run.run.replication), memory[run.variant]))
+}
+
+/// The place of the scenario whose runs need the most memory.
+fn largest(memory: &[RunMemory]) -> usize {
+    let places = 0..memory.len();
+    places
+        .max_by_key(|place| memory[*place].total())
+        .unwrap_or(0)
 }
 
 /// Lists the runs of all shards, or of one. Neighbours share their requests. Policies take turns under each load: in

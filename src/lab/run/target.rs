@@ -87,7 +87,8 @@ pub(crate) fn prepare_until<'s>(
 }
 
 impl Target {
-    fn new(inputs: &RunInputs<'_>, backend: SelectedBackend) -> Result<Target> {
+    /// Prepares the target of prepared inputs.
+    pub(super) fn new(inputs: &RunInputs<'_>, backend: SelectedBackend) -> Result<Target> {
         match backend {
             SelectedBackend::Simulated(simulator) => {
                 SimulatedTarget::new(inputs, simulator).map(Target::Simulated)

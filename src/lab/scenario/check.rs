@@ -30,6 +30,8 @@ use crate::lab::results::sweep_keys::{self, distinct};
 
 /// The prefixes of datasets that are not files.
 const GENERATORS: &[&str] = &["constant:", "generator:", "complete-tree:"];
+/// The most combinations of swept keys, each with a policy. A scenario takes about 3 kB for each of them.
+const MOST_COMBINATIONS: u64 = 100_000;
 /// The longest name of a folder, in bytes, that file systems allow.
 const MAX_FOLDER: usize = 255;
 /// The longest name of a policy or scenario, which leaves some bytes for suffixes.
@@ -39,6 +41,22 @@ const MAX_NAME: usize = 200;
 pub(super) fn scenarios(source: &Source, registry: &Registry) -> Result<Vec<Scenario>> {
     let mut root = source.parse()?;
     let axes = sweep::axes(source, &mut root)?;
+    let policies = root
+        .get("policy")
+        .and_then(|list| list.get_ref().as_array())
+        .map_or(0, |items| items.len());
+    let combinations = sweep::count_combinations(&axes, policies);
+    if let Some(first) = axes.first()
+        && combinations > MOST_COMBINATIONS
+    {
+        return Err(first.refuse(
+            source,
+            &format!(
+                "all swept keys together have {combinations} combinations; at most {MOST_COMBINATIONS}; take fewer values, \
+                 or divide them over several calls"
+            ),
+        ));
+    }
     let mut cost_files = CostFiles::default();
     let mut scenarios = Vec::new();
     for choices in sweep::product(&axes, None) {

@@ -161,6 +161,21 @@ impl SweptKey<'_> {
     }
 }
 
+/// The number of combinations of all keys, each with one of the policies.
+pub(super) fn count_combinations(axes: &[SweptKey<'_>], policies: usize) -> u64 {
+    let count = |policy: Option<usize>| {
+        let own = axes.iter().filter(|axis| axis.policy == policy);
+        own.fold(1, |count: u64, axis| {
+            count.saturating_mul(axis.values.len() as u64)
+        })
+    };
+    let mut by_policy: u64 = 0;
+    for policy in 0..policies {
+        by_policy = by_policy.saturating_add(count(Some(policy)));
+    }
+    count(None).saturating_mul(by_policy)
+}
+
 /// The combinations of the keys of a policy, or of those outside of policies. The last key varies fastest.
 pub(super) fn product<'a, 's>(
     axes: &'a [SweptKey<'s>],

@@ -1,6 +1,6 @@
 //! The searches of a sweep, with the folders in which they are kept.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::objective::{Effort, Objective, first_rate};
@@ -10,8 +10,10 @@ use crate::base::error::Result;
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::folder::Folder;
 use crate::lab::run::lock::Lock;
+use crate::lab::run::memory::MemoryAtOnce;
 use crate::lab::run::shard::{PlannedPoint, Shard};
 use crate::lab::run::target::describe_simulated;
+use crate::lab::run::{RunOptions, estimate_memory};
 use crate::lab::scenario::Scenario;
 
 /// The folders of searches in scenarios, each under its objective. Scenarios of one name share a folder.
@@ -101,6 +103,31 @@ impl<'s, S: Search> SweepSearch<'s, S> {
             }
         }
         points
+    }
+
+    /// Estimates the memory of the longest runs on this many threads, each of which draws its own requests.
+    pub fn estimate_memory(&self, threads: usize) -> Result<MemoryAtOnce> {
+        let mut scenarios = Vec::with_capacity(self.asked.len());
+        let mut parts = 0;
+        for (scenario, _) in self.asked {
+            let longest = self.effort.longest_run(scenario);
+            scenarios.push(self.effort.with_requests(scenario, longest));
+            parts += scenario.policies.len() * self.parts(scenario) as usize;
+        }
+        let options = RunOptions {
+            backend: SelectedBackend::SIM,
+            out: PathBuf::new(),
+            replications: 1,
+            resume: false,
+            shard: None,
+        };
+        let one = estimate_memory(&scenarios, &options, 1)?;
+        let runs = threads.min(parts);
+        Ok(MemoryAtOnce {
+            all: one.largest * runs as u128,
+            runs,
+            ..one
+        })
     }
 
     /// Searches for each policy of each scenario. `own` has, for each point, whether it is carried out; the findings of

@@ -80,6 +80,14 @@ impl CellGraph {
         })
     }
 
+    /// The bytes that the graph takes in addition to this value. Requests with the same tree share them.
+    pub fn shared_bytes(&self) -> usize {
+        match self {
+            CellGraph::Chains(_) => 0,
+            CellGraph::Graph(graph) => size_of::<Graph>() + graph.bytes_of_lists(),
+        }
+    }
+
     pub fn nodes(&self) -> u64 {
         match self {
             CellGraph::Chains(runs) => runs.iter().map(|run| u64::from(run.length)).sum(),
@@ -254,6 +262,21 @@ impl Graph {
         }
     }
 
+    fn bytes_of_lists(&self) -> usize {
+        let edges = match &self.edges {
+            Edges::Parents(parents) => size_of_val(&**parents),
+            Edges::Lists(lists) => lists.bytes(),
+        };
+        size_of_val(&*self.cells)
+            + edges
+            + size_of_val(&*self.inner_inputs)
+            + size_of_val(&*self.subgraph_of)
+            + size_of_val(&*self.subgraphs)
+            + self.entries.bytes()
+            + size_of_val(&*self.depths)
+            + self.inputs.get().map_or(0, Lists::bytes)
+    }
+
     #[allow(clippy::len_without_is_empty)] // a graph has at least one node
     pub fn len(&self) -> usize {
         self.cells.len()
@@ -316,6 +339,10 @@ impl Edges {
 }
 
 impl Lists {
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.offsets) + size_of_val(&*self.targets)
+    }
+
     /// Makes lists of pairs of a list and an item; the items stay in order.
     fn new(lists: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Lists {
         let mut offsets = vec![0u32; lists + 1];

@@ -122,6 +122,14 @@ impl Dataset {
         })
     }
 
+    /// The number of shapes of a table; `None` if each draw makes a new one.
+    pub fn shapes(&self) -> Option<usize> {
+        match &self.shapes {
+            Shapes::Table(rows) => Some(rows.len()),
+            Shapes::Treebank { .. } => None,
+        }
+    }
+
     /// The longest [length](Shape::length) that [`Dataset::sample`] draws with this limit.
     pub fn longest(&self, max_length: Option<u32>) -> u32 {
         let limit = max_length.unwrap_or(u32::MAX);

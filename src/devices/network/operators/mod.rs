@@ -15,7 +15,7 @@ use super::product::{Block, PackedWeights};
 use super::weights::Weights;
 use super::{Scratch, Spec};
 use crate::base::error::{Error, Result};
-use crate::base::memory::{gibibytes, require};
+use crate::base::memory::{binary_size, require};
 use crate::base::units::{CellId, RequestId};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::dnn::{Dnn, FormKind, ListedOperator, QueryWork, SizeByTokens};
@@ -230,8 +230,8 @@ pub fn fits(network: &Dnn) -> Result<()> {
     let what = format!(
         "model: dnn:{}, with {} for its weights and {} for a query,",
         network.given,
-        gibibytes(weights),
-        gibibytes(query)
+        binary_size(weights),
+        binary_size(query)
     );
     require(
         weights + query,
