@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum as _;
 use serde_json::Value;
 
+use super::number_in;
 use super::render::print;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::files::{write_typed, write_whole};
 use crate::base::units::Nanos;
-use crate::lab::page::{PageSection, date, facts, figures, fold, notes, page, summary, table};
+use crate::lab::page::{
+    PageSection, date, facts, figure, figures, fold, notes, page, summary, table,
+};
 use crate::lab::plot::{self, BY_KEY, FigureKind, Look, PlotInputs, Undrawn};
 use crate::lab::results::read::CsvTable;
 use crate::lab::results::saved_results::{read_json, within};
@@ -48,6 +51,10 @@ pub struct Args {
     /// Swept key on the x axis of further figures, as in `plot` (repeatable) [default: each, if there is only one load]
     #[arg(long, value_name = "KEY")]
     pub x: Vec<String>,
+
+    /// The largest size of the page in MB; it says which figures and lines it leaves out
+    #[arg(long, value_name = "MB", default_value_t = 10.0, value_parser = number_in(0.1..=10_000.0))]
+    pub max_size: f64,
 }
 
 /// The other files that are shown, unchanged.
@@ -71,23 +78,33 @@ pub fn run(args: &Args) -> Result<()> {
         .iter()
         .map(|path| ReportedFolder::open(path))
         .collect::<Result<Vec<_>>>()?;
-    let mut sections = Vec::new();
-    for (number, study) in (1..).zip(&studies) {
-        sections.push(study.section(&format!("results-{number}"), args)?);
-    }
     let with_summary: Vec<&ReportedFolder> = studies
         .iter()
         .filter(|study| study.rows.is_some())
         .collect();
-    if let [first, others @ ..] = with_summary.as_slice()
-        && !others.is_empty()
-    {
-        sections.push(together(first, others, args)?);
-    }
     let mut names: Vec<&str> = studies.iter().map(|study| study.name.as_str()).collect();
     names.dedup();
     let title = args.title.clone().unwrap_or_else(|| names.join(", "));
-    let text = page(&title, "", &sections);
+    let most = (args.max_size * 1e6) as usize;
+    let mut room = PageRoom {
+        left: most.saturating_sub(page(&title, "", &[]).len()),
+        left_out: Vec::new(),
+    };
+    let mut sections = Vec::new();
+    let count = studies.len() + usize::from(with_summary.len() > 1);
+    for (number, study) in (1..).zip(&studies) {
+        let mut own = room.share(count + 1 - number);
+        sections.push(study.section(&format!("results-{number}"), args, &mut own)?);
+        room.take_back(own);
+    }
+    if let [first, others @ ..] = with_summary.as_slice()
+        && !others.is_empty()
+    {
+        let mut own = room.share(1);
+        sections.push(together(first, others, args, &mut own)?);
+        room.take_back(own);
+    }
+    let text = page(&title, &room.note(args), &sections);
     let fill = |file: &mut dyn Write| file.write_all(text.as_bytes());
     let beside = if let [only] = &*args.results {
         only.join("report.html")
@@ -102,6 +119,94 @@ pub fn run(args: &Args) -> Result<()> {
         "{}\n",
         args.out.as_ref().unwrap_or(&beside).display()
     ))
+}
+
+/// The bytes of a page that are left for more.
+struct PageRoom {
+    left: usize,
+    /// The figures that were too large, with their bytes.
+    left_out: Vec<(String, usize)>,
+}
+
+/// The bytes that a part takes for its heading, its links and its notes.
+const PART_BYTES: usize = 2_000;
+/// The most notes of a list, and the most values of a fact.
+const MOST_LISTED: usize = 50;
+
+impl PageRoom {
+    /// The room of the next of several equal parts.
+    fn share(&mut self, parts: usize) -> PageRoom {
+        let share = self.left / parts;
+        self.left -= share;
+        PageRoom {
+            left: share,
+            left_out: Vec::new(),
+        }
+    }
+
+    /// Takes back what a part has not used.
+    fn take_back(&mut self, part: PageRoom) {
+        self.left += part.left;
+        self.left_out.extend(part.left_out);
+    }
+
+    /// The bytes for the lines of a table: a share of what is left, without the bytes around them.
+    fn table_bytes(&self, share: usize) -> usize {
+        (self.left / share).saturating_sub(PART_BYTES)
+    }
+
+    /// Uses room for HTML that must be there.
+    fn take(&mut self, html: &str) {
+        self.left = self.left.saturating_sub(html.len());
+    }
+
+    /// Whether a figure fits. One that takes more than half of the room would push out all others.
+    fn takes_figure(&mut self, kind: &str, html: &str) -> bool {
+        let fits = html.len() <= self.left / 2;
+        if fits {
+            self.left -= html.len();
+        } else {
+            self.left_out.push((kind.to_string(), html.len()));
+        }
+        fits
+    }
+
+    /// The note on figures that were left out.
+    fn note(&self, args: &Args) -> String {
+        if self.left_out.is_empty() {
+            return String::new();
+        }
+        let mut names = Vec::new();
+        let mut bytes = 0;
+        for (name, size) in &self.left_out {
+            names.push(format!("{name} ({:.1} MB)", *size as f64 / 1e6));
+            bytes += size;
+        }
+        let first = &self.left_out[0].0;
+        let folder = args.results[0].display();
+        // Each figure may take half of the room that is left, and each folder has a part of the page.
+        let parts = match args.results.len() {
+            1 => 1,
+            folders => folders + 1,
+        };
+        let needed = (args.max_size + (2 * parts * bytes) as f64 / 1e6).ceil();
+        notes(&[format!(
+            "A page has at most {} MB, so these figures are left out: {}. A file of its own has each of them: batchlab plot \
+             {folder} --kind {first}, with --policies for some policies only. A page with --max-size {needed} has all.",
+            args.max_size,
+            shorten_list(&names)
+        )])
+    }
+}
+
+/// Texts with commas; of many the first ones and the number of the others.
+fn shorten_list(texts: &[impl AsRef<str>]) -> String {
+    let shown: Vec<&str> = texts.iter().take(MOST_LISTED).map(AsRef::as_ref).collect();
+    let more = match texts.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    shown.join(", ") + &more
 }
 
 /// A results folder.
@@ -157,17 +262,27 @@ impl ReportedFolder {
         self.run.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    fn section(&self, id: &str, args: &Args) -> Result<PageSection> {
+    fn section(&self, id: &str, args: &Args, room: &mut PageRoom) -> Result<PageSection> {
         let mut section = PageSection::new(id, &format!("{} ({})", self.name, self.path.display()));
-        section.add("question", "Question", &self.question()?);
+        room.left = room.left.saturating_sub((4 + TABLES.len()) * PART_BYTES);
+        let question = self.question()?;
+        room.take(&question);
+        section.add("question", "Question", &question);
         if let Some(rows) = &self.rows {
-            let all = fold("All columns", &csv(&self.path, "summary.csv")?);
-            section.add("summary", "Results", &(self.summary(rows) + &all));
-            section.add("figures", "Figures", &self.figures(args)?);
+            let summary = self.summary(rows, room.table_bytes(4));
+            room.take(&summary);
+            let all = fold(
+                "All columns",
+                &csv(&self.path, "summary.csv", room.table_bytes(4))?,
+            );
+            room.take(&all);
+            section.add("summary", "Results", &(summary + &all));
+            section.add("figures", "Figures", &self.figures(args, room)?);
         }
         for (file, title) in TABLES {
             let name = file.trim_end_matches(".csv");
-            let mut html = csv(&self.path, file)?;
+            let mut html = csv(&self.path, file, room.table_bytes(2))?;
+            room.take(&html);
             if !html.is_empty() && self.has_other_settings(&format!("{name}.json"))? {
                 let other = format!(
                     "The search was made with other settings than the run above; {name}.json has them."
@@ -195,11 +310,13 @@ impl ReportedFolder {
             .map_or(String::new(), |s| format!("{s:.1} s"));
         let mut all = vec![("scenario", text("/file")), ("workload", table("workload"))];
         all.extend(["arrivals", "device", "metrics"].map(|name| (name, table(name))));
-        all.extend(
-            array(self.setting("/scenario/policy"))
-                .iter()
-                .map(|policy| ("policy", settings(policy))),
-        );
+        let policies = array(self.setting("/scenario/policy"));
+        let listed = &policies[..policies.len().min(MOST_LISTED)];
+        all.extend(listed.iter().map(|policy| ("policy", settings(policy))));
+        if policies.len() > listed.len() {
+            let more = policies.len() - listed.len();
+            all.push(("policy", format!("{more} more, which run.json has")));
+        }
         all.extend([
             ("sweep", self.sweep()),
             ("seed", text("/seed")),
@@ -230,7 +347,7 @@ impl ReportedFolder {
                 .filter(|(of, _)| *of == key)
                 .map(|(_, value)| *value)
                 .collect();
-            format!("{key} = {}", values.join(", "))
+            format!("{key} = {}", shorten_list(&values))
         };
         distinct(pairs.iter().map(|(key, _)| *key))
             .into_iter()
@@ -240,14 +357,20 @@ impl ReportedFolder {
     }
 
     /// The summary as a table, with the notes that `sim` prints.
-    fn summary(&self, rows: &[SummaryRow]) -> String {
+    fn summary(&self, rows: &[SummaryRow], bytes: usize) -> String {
         let costs_of = |row: &SummaryRow| {
             let own = array(self.setting("/scenario/policy"))
                 .iter()
                 .find(|policy| policy["label"] == row.policy);
             own.map_or(String::new(), |policy| settings(&policy["costs"]))
         };
-        summary(rows, &notes_on_rows(rows, &costs_of))
+        let mut notes = notes_on_rows(rows, &costs_of);
+        if notes.len() > MOST_LISTED {
+            let more = notes.len() - MOST_LISTED;
+            notes.truncate(MOST_LISTED);
+            notes.push(format!("and {more} more notes, which sim prints"));
+        }
+        summary(rows, &notes, bytes)
     }
 
     fn options(&self) -> Result<plot::PlotOptions> {
@@ -302,12 +425,13 @@ impl ReportedFolder {
             .to_vec()
     }
 
-    fn figures(&self, args: &Args) -> Result<String> {
+    fn figures(&self, args: &Args, room: &mut PageRoom) -> Result<String> {
         draw_figures(
             &PlotInputs::open(&[&self.path])?,
             &self.kinds(&args.kind),
             &self.options()?,
             &args.x,
+            room,
         )
     }
 }
@@ -333,12 +457,13 @@ fn rows(path: &Path) -> Result<Vec<SummaryRow>> {
     side.places.iter().map(row).collect()
 }
 
-/// Draws the figures. Kinds without data are left out, with a note that says why.
+/// Draws the figures. Kinds without data are left out, with a note that says why, and so are those without room.
 fn draw_figures(
     inputs: &PlotInputs,
     kinds: &[FigureKind],
     options: &plot::PlotOptions,
     keys: &[String],
+    room: &mut PageRoom,
 ) -> Result<String> {
     let mut all: Vec<(FigureKind, plot::PlotOptions)> =
         kinds.iter().map(|kind| (*kind, options.clone())).collect();
@@ -363,20 +488,25 @@ fn draw_figures(
             )
         }));
     }
-    let mut canvases = Vec::new();
+    let mut drawn = Vec::new();
     let mut undrawn = Vec::new();
     for (kind, options) in &all {
         match kind.draw(inputs, options) {
-            Ok(canvas) => canvases.push((options.caption(*kind, &canvas), canvas)),
+            Ok(canvas) => {
+                let html = figure(&options.caption(*kind, &canvas), &canvas);
+                let name = match &options.x {
+                    Some(key) => format!("{kind} --x {key}"),
+                    None => kind.to_string(),
+                };
+                if room.takes_figure(&name, &html) {
+                    drawn.push(html);
+                }
+            }
             Err(Undrawn::Nothing(why)) => undrawn.push(format!("no {kind}: {why}")),
             Err(Undrawn::Broken(error)) => return Err(error),
         }
     }
-    let html = figures(
-        canvases
-            .iter()
-            .map(|(caption, canvas)| (caption.as_str(), canvas)),
-    );
+    let html = figures(&drawn);
     // Most kinds need data of their own, so there are no notes if all kinds are drawn.
     Ok(if kinds.len() == FigureKind::value_variants().len() {
         html
@@ -390,6 +520,7 @@ fn together(
     first: &ReportedFolder,
     others: &[&ReportedFolder],
     args: &Args,
+    room: &mut PageRoom,
 ) -> Result<PageSection> {
     let paths: Vec<&Path> = [first]
         .iter()
@@ -403,27 +534,30 @@ fn together(
         ..first.options()?
     };
     let mut section = PageSection::new("together", "Comparison");
+    room.left = room.left.saturating_sub((1 + others.len()) * PART_BYTES);
     let figures = draw_figures(
         &PlotInputs::open(&paths)?,
         &first.kinds(&args.kind),
         &options,
         &args.x,
+        room,
     )?;
     section.add("figures", "Figures of all results", &figures);
     for (number, other) in (2..).zip(others) {
         let html = match compare(&first.path, &other.path) {
-            Ok(comparison) => differences(&comparison),
+            Ok(comparison) => differences(&comparison, room.table_bytes(2)),
             // The folders may have different requests on purpose.
             Err(Error::Input(why)) => notes(&[format!("not compared: {why}")]),
             Err(error) => return Err(error),
         };
+        room.take(&html);
         let title = format!("{} against {}", other.path.display(), first.path.display());
         section.add(&number.to_string(), &title, &html);
     }
     Ok(section)
 }
 
-fn differences(comparison: &Comparison) -> String {
+fn differences(comparison: &Comparison, bytes: usize) -> String {
     let headings: Vec<&str> = ["policy", "point", "metric"]
         .into_iter()
         .chain(HEADINGS[1..].iter().copied())
@@ -445,11 +579,12 @@ fn differences(comparison: &Comparison) -> String {
     });
     let mut said = comparison.notes.clone();
     said.push(comparison.usability.sentence());
-    facts(&sides) + &notes(&said) + &table(&headings, &lines)
+    let file = "the file that `batchlab compare -o FILE` writes";
+    facts(&sides) + &notes(&said) + &table(&headings, &lines, bytes, file)
 }
 
-/// The table of a CSV file, or an empty text without the file.
-fn csv(folder: &Path, name: &str) -> Result<String> {
+/// The table of a CSV file, or an empty text without the file. Of a long one, the first lines that fit the bytes.
+fn csv(folder: &Path, name: &str, bytes: usize) -> Result<String> {
     let path = within(folder, &[name])?;
     if !path.is_file() {
         return Ok(String::new());
@@ -459,7 +594,8 @@ fn csv(folder: &Path, name: &str) -> Result<String> {
         .rows()
         .map(|row| row.fields().map(String::from).collect())
         .collect();
-    Ok(table(&content.file.names().collect::<Vec<_>>(), &lines))
+    let names: Vec<&str> = content.file.names().collect();
+    Ok(table(&names, &lines, bytes, name))
 }
 
 /// The items of an array, or none for another value.
@@ -473,7 +609,7 @@ fn settings(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        Value::Array(all) => all.iter().map(settings).collect::<Vec<_>>().join(", "),
+        Value::Array(all) => shorten_list(&all.iter().map(settings).collect::<Vec<_>>()),
         Value::Object(keys) => {
             let keys = keys
                 .iter()

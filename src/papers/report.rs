@@ -13,7 +13,7 @@ use super::study::Study;
 use super::verdict::{ClaimOutcome, TOLERANCE};
 use crate::core::summary::bounds::Bounds;
 use crate::lab::figures::ScenarioFigures;
-use crate::lab::page::{self, PageSection, escape, figures, fold, html_table};
+use crate::lab::page::{self, PageSection, escape, figure, figures, fold, html_table};
 use crate::lab::plot::WrittenFigure;
 use crate::lab::results::saved_results::SavedResults;
 use crate::lab::results::table::align;
@@ -358,12 +358,18 @@ fn article(
     folder: &Path,
 ) -> String {
     let mut text = format!("<p>{}.</p>\n", escape(&exhibit.shows));
-    text += &figures(report.figures.iter().map(|figure| ("", &figure.canvas)));
+    text += &figures(
+        &report
+            .figures
+            .iter()
+            .map(|drawn| figure("", &drawn.canvas))
+            .collect::<Vec<_>>(),
+    );
     if !report.note.is_empty() {
         text += &format!("<pre>{}</pre>\n", escape(&report.note));
     }
     if let Some(run) = report.run {
-        let table = page::summary(&run.rows, &[]);
+        let table = page::summary(&run.rows, &[], usize::MAX);
         text += &fold(
             "Latency, goodput, batches, padding and busy share at every load",
             &table,

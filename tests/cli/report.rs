@@ -55,6 +55,50 @@ fn a_page_has_the_question_the_table_and_the_figures() {
     );
 }
 
+/// A smaller limit stands for more points.
+#[test]
+fn a_page_is_never_larger_than_its_limit() {
+    let desk = with_results();
+    desk.sim(&[
+        "--set",
+        "workload.requests=50",
+        "--set",
+        "output={}",
+        "--sweep",
+        "device.workers=1,2,3,4,5,6,7,8",
+        "--sweep",
+        "policy.A.max_batch=1,2,3,4,5,6,7,8",
+    ])
+    .ok();
+    let mut sizes = Vec::new();
+    for limit in ["0.1", "0.2", "0.5", "1", "2"] {
+        let out = format!("{limit}.html");
+        desk.run(&["report", "out/t", "--max-size", limit, "-o", &out])
+            .ok();
+        let page = desk.read(&out);
+        let most = limit.parse::<f64>().unwrap() * 1e6;
+        assert!(page.len() as f64 <= most, "{} bytes of {most}", page.len());
+        let start = format!("A page has at most {limit} MB, so these figures are left out: ");
+        assert!(page.contains(&start), "{limit}");
+        sizes.push(page.len());
+    }
+    assert!(sizes.is_sorted(), "{sizes:?}");
+    let page = desk.read("0.1.html");
+    assert!(
+        page.contains(" of 144 rows, for the size of the page; summary.csv has all"),
+        "a table is cut"
+    );
+    assert!(page.contains("batchlab plot out/t --kind "));
+    let (_, rest) = page.split_once("A page with --max-size ").unwrap();
+    let (enough, _) = rest.split_once(' ').unwrap();
+    desk.run(&["report", "out/t", "--max-size", enough, "-o", "all.html"])
+        .ok();
+    let all = desk.read("all.html");
+    assert!(!all.contains("left out") && all.len() as f64 <= enough.parse::<f64>().unwrap() * 1e6);
+    let ran = desk.run(&["report", "out/t", "--max-size", "0"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}
+
 #[test]
 fn labels_and_titles_are_text() {
     let desk = with_results();

@@ -12,16 +12,7 @@ pub fn escape(text: &str) -> String {
         .replace('\'', "&#39;")
 }
 
-/// A table of texts. A click on a heading sorts the lines.
-pub fn table(headings: &[impl AsRef<str>], lines: &[Vec<String>]) -> String {
-    let headings: Vec<String> = headings
-        .iter()
-        .map(|heading| escape(heading.as_ref()))
-        .collect();
-    html_table("", &headings, &escape_cells(lines))
-}
-
-/// A table of HTML, as [`table`] makes it of texts.
+/// A table of HTML. A click on a heading sorts the lines.
 pub fn html_table(class: &str, headings: &[String], lines: &[Vec<String>]) -> String {
     let mut head = String::new();
     for heading in headings {
@@ -36,6 +27,27 @@ pub fn html_table(class: &str, headings: &[String], lines: &[Vec<String>]) -> St
         "<div class=\"wide\"><table class=\"{class}\">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n"
     )
 }
+
+/// The number of lines from the first on whose rows take at most this many bytes in a table of HTML.
+pub fn lines_within(lines: &[Vec<String>], bytes: usize) -> usize {
+    let mut left = bytes;
+    for (place, line) in lines.iter().enumerate() {
+        let mut row = ROW_BYTES;
+        for cell in line {
+            row += CELL_BYTES + cell.len();
+        }
+        match left.checked_sub(row) {
+            Some(rest) => left = rest,
+            None => return place,
+        }
+    }
+    lines.len()
+}
+
+/// The most bytes of a row of a table without its cells.
+const ROW_BYTES: usize = "<tr></tr>\n".len();
+/// The most bytes of a cell without its text.
+const CELL_BYTES: usize = "<td class=\"number\"></td>".len();
 
 /// A cell of a table. Numbers are aligned on the right.
 fn html_cell(cell: &str) -> String {

@@ -8,7 +8,8 @@ use crate::lab::plot::canvas::Canvas;
 use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::table::ResultTable;
 use html::escape_cells;
-pub use html::{escape, facts, fold, html_table, notes, table};
+use html::lines_within;
+pub use html::{escape, facts, fold, html_table, notes};
 
 /// A section of a page.
 #[derive(Clone, Debug)]
@@ -87,8 +88,9 @@ pub fn page(title: &str, lead: &str, sections: &[PageSection]) -> String {
     )
 }
 
-/// The table of a summary below the meaning of its marks, and below more notes.
-pub fn summary(rows: &[SummaryRow], more: &[String]) -> String {
+/// The table of a summary below the meaning of its marks, and below more notes. Of a table that takes more than these
+/// bytes, the first lines are shown.
+pub fn summary(rows: &[SummaryRow], more: &[String], bytes: usize) -> String {
     let table = ResultTable::new(rows);
     let [names, units] = &table.headings;
     let mut headings = Vec::new();
@@ -105,25 +107,59 @@ pub fn summary(rows: &[SummaryRow], more: &[String]) -> String {
         all_notes.push("n<1000: too few requests for this quantile, which needs 1000".into());
     }
     all_notes.extend_from_slice(more);
-    notes(&all_notes) + &html_table("", &headings, &escape_cells(&table.lines))
+    let lines = escape_cells(&table.lines);
+    let shown = lines_within(&lines, bytes);
+    all_notes.extend(note_on_lines(shown, lines.len(), "summary.csv"));
+    notes(&all_notes) + &html_table("", &headings, &lines[..shown])
 }
 
-/// Figures with their captions, which may be empty.
-pub fn figures<'a>(canvases: impl IntoIterator<Item = (&'a str, &'a Canvas)>) -> String {
-    let mut figures = String::new();
-    for (caption, canvas) in canvases {
-        let svg = svg::svg(canvas, caption);
-        let below = if caption.is_empty() {
-            String::new()
-        } else {
-            format!("<figcaption>{}</figcaption>\n", escape(caption))
-        };
-        figures += &format!("<figure>\n{svg}{below}</figure>\n");
+/// A table of texts. If it takes more than these bytes, the first lines are shown, below a note that names the file with
+/// all of them.
+pub fn table(
+    headings: &[impl AsRef<str>],
+    lines: &[Vec<String>],
+    bytes: usize,
+    file: &str,
+) -> String {
+    let lines = escape_cells(lines);
+    let headings: Vec<String> = headings
+        .iter()
+        .map(|heading| escape(heading.as_ref()))
+        .collect();
+    let shown = lines_within(&lines, bytes);
+    let note: Vec<String> = note_on_lines(shown, lines.len(), file)
+        .into_iter()
+        .collect();
+    notes(&note) + &html_table("", &headings, &lines[..shown])
+}
+
+/// The note on a table that does not show all lines.
+fn note_on_lines(shown: usize, all: usize, file: &str) -> Option<String> {
+    if shown == all {
+        return None;
     }
-    if figures.is_empty() {
-        return figures;
+    Some(format!(
+        "the first {shown} of {all} rows, for the size of the page; {file} has all"
+    ))
+}
+
+/// A figure with its caption, which may be empty.
+pub fn figure(caption: &str, canvas: &Canvas) -> String {
+    let svg = svg::svg(canvas, caption);
+    let below = if caption.is_empty() {
+        String::new()
+    } else {
+        format!("<figcaption>{}</figcaption>\n", escape(caption))
+    };
+    format!("<figure>\n{svg}{below}</figure>\n")
+}
+
+/// Several figures beside each other, or an empty text without any.
+pub fn figures(all: &[String]) -> String {
+    if all.is_empty() {
+        return String::new();
     }
-    format!("<div class=\"figures\">\n{figures}</div>\n")
+    format!("<div class=\"figures\">\n{}</div>\n", all.concat())
 }
 
 /// The date of a number of seconds since the start of 1970, such as `2026-11-22 17:10 UTC`.
@@ -169,10 +205,29 @@ mod tests {
     }
 
     #[test]
+    fn a_table_of_a_size_keeps_its_first_lines() {
+        let mut lines = Vec::new();
+        for number in 0..100 {
+            lines.push(vec![number.to_string(), "a & b".repeat(number % 7)]);
+        }
+        let of_size = |bytes| table(&["n", "text"], &lines, bytes, "all.csv");
+        let whole = of_size(usize::MAX);
+        assert_eq!(of_size(whole.len()), whole);
+        let head = of_size(0).len();
+        for bytes in (0..whole.len()).step_by(97) {
+            let html = of_size(bytes);
+            assert!(html.len() <= bytes + head + 2, "{bytes}: {}", html.len());
+            let rows = html.matches("<tr>").count() - 1;
+            let note = format!("the first {rows} of 100 rows");
+            assert!(rows == 100 || html.contains(&note), "{html}");
+        }
+    }
+
+    #[test]
     fn labels_cannot_become_html() {
         let label = "<script>alert(1)</script> \"'&";
         let body = [
-            table(&[label], &[vec![label.into()]]),
+            table(&[label], &[vec![label.into()]], usize::MAX, label),
             facts(&[(label, label.into())]),
             notes(&[label.into()]),
         ];
