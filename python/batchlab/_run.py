@@ -43,15 +43,13 @@ class Run:
     Tables of later replications, which files lack, come from running that replication again.
     """
 
-    def __init__(self, study: _batchlab.Study, prepared: Prepared, folder: str | None, real: bool = False) -> None:
+    def __init__(self, study: _batchlab.Study, prepared: Prepared, in_memory: bool, real: bool = False) -> None:
         self._study = study
         self._prepared = prepared
-        self._folder = folder
+        self._in_memory = in_memory
         self._real = real
-        self._written = folder is None
+        self._path = "" if in_memory else str(study.path)
         self._points = [_Point(*point) for point in study.points()]
-        if folder is not None:
-            weakref.finalize(self, _remove, folder)
 
     @property
     def name(self) -> str:
@@ -71,11 +69,14 @@ class Run:
     @property
     def path(self) -> str:
         """The folder of the results. Without `out` it is a temporary one, which goes when the object does."""
-        if not self._written:
+        if not self._path:
+            import tempfile
+
+            folder = tempfile.mkdtemp(prefix="batchlab-")
+            weakref.finalize(self, _remove, folder)
             with _progress.show(self.name) as report:
-                self._study.write(report)
-            self._written = True
-        return str(self._study.path)
+                self._path = str(self._study.write(folder, report))
+        return self._path
 
     def summary(self) -> Table:
         """A row for each policy and load: throughput in requests per second, latencies in milliseconds, and so on.
@@ -172,7 +173,8 @@ class Run:
         """
         if (request is None) == (task is None):
             raise TypeError("explain: give a request or a task")
-        _options.require_whole("request", request, 0, MOST_NUMBER)
+        if not isinstance(request, str):
+            _options.require_whole("request", request, 0, MOST_NUMBER)
         _options.require_whole("task", task, 0, MOST_NUMBER)
         folder = self._points[self._find(policy, point, 0, sweep)].folder
         subject = ["task", str(task)] if request is None else ["request", str(request)]
@@ -193,10 +195,10 @@ class Run:
         if (name == "requests" and not requests) or (name == "tasks" and not tasks):
             raise KeyError(f"the scenario logs no {name}; set output.{name} = true")
         folder = self._points[place].folder
-        if self._folder is None and (not replication or name == "batches"):
+        if not self._in_memory and (not replication or name == "batches"):
             number = f"-{replication + 1}" if replication else ""
             return _batchlab.read_log(os.path.join(self.path, folder, f"{name}{number}.csv"))
-        if self._folder is None and self._real:
+        if not self._in_memory and self._real:
             raise KeyError(
                 f"files have the {name} of a real run's first repeat only; leave out `out` to have all in memory"
             )
@@ -324,36 +326,26 @@ def _run(
     _options.require_whole("repeats" if real else "replications", replications, 1, MOST_REPLICATIONS)
     _options.require_whole("threads", threads, 1, MOST_THREADS)
     _options.require_seed(seed)
-    folder = None
-    if out is None:
-        import tempfile
-
-        folder = tempfile.mkdtemp(prefix="batchlab-")
-    try:
-        with _progress.show(os.path.basename(prepared.path).partition("@")[0]) as report:
-            study = _batchlab.run_scenario(
-                prepared.path,
-                overrides=prepared.overrides,
-                sweeps=prepared.sweeps,
-                seed=seed,
-                backend=backend,
-                real=real,
-                verify=verify,
-                replications=replications,
-                resume=resume,
-                threads=threads,
-                out=folder or os.fspath(out or ""),
-                in_memory=folder is not None,
-                policies=prepared.kinds.classes,
-                function=function,
-                payload=payload,
-                report=report,
-            )
-    except BaseException:
-        if folder is not None:
-            _remove(folder)
-        raise
-    return Run(study, prepared, folder, real)
+    with _progress.show(os.path.basename(prepared.path).partition("@")[0]) as report:
+        study = _batchlab.run_scenario(
+            prepared.path,
+            overrides=prepared.overrides,
+            sweeps=prepared.sweeps,
+            seed=seed,
+            backend=backend,
+            real=real,
+            verify=verify,
+            replications=replications,
+            resume=resume,
+            threads=threads,
+            out=os.fspath(out or ""),
+            in_memory=out is None,
+            policies=prepared.kinds.classes,
+            function=function,
+            payload=payload,
+            report=report,
+        )
+    return Run(study, prepared, out is None, real)
 
 
 def _remove(folder: str) -> None:

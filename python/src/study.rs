@@ -242,7 +242,7 @@ impl Study {
         let outcome = supervise(py, StopFlag::new(), None, move |stop| {
             let pool = thread_pool(study.threads)?;
             pool.install(|| {
-                let sweep = Sweep::prepare(&study.scenarios, &study.options, stop)?;
+                let sweep = Sweep::prepare_one_by_one(&study.scenarios, &study.options, stop)?;
                 sweep.run_point_in_memory(place)
             })
         })?;
@@ -367,9 +367,9 @@ impl Study {
         self.inner.report.folder.path.clone()
     }
 
-    /// Writes the results of runs in memory.
-    #[pyo3(signature = (report=None))]
-    fn write(&self, py: Python<'_>, report: Option<Py<PyAny>>) -> PyResult<()> {
+    /// Writes the results of runs in memory. Returns their folder, which is within `out`.
+    #[pyo3(signature = (out, report=None))]
+    fn write(&self, py: Python<'_>, out: PathBuf, report: Option<Py<PyAny>>) -> PyResult<PathBuf> {
         let study = Arc::clone(&self.inner);
         let steps = Arc::new(Steps::default());
         let progress = report.map(|report| (report, ask(&steps)));
@@ -381,13 +381,18 @@ impl Study {
                 .as_ref()
                 .map(|function| PYTHON.serve(function));
             pool.install(|| {
-                let mut sweep = Sweep::prepare(&study.scenarios, &study.options, stop)?;
+                let options = RunOptions {
+                    out,
+                    ..study.options.clone()
+                };
+                let mut sweep = Sweep::prepare_one_by_one(&study.scenarios, &options, stop)?;
                 let kept: Vec<&KeptRun> = study.kept.iter().filter_map(OnceLock::get).collect();
                 steps.all.store(kept.len() as u64, Ordering::Relaxed);
                 let written = || {
                     steps.done.fetch_add(1, Ordering::Relaxed);
                 };
-                sweep.write(&kept, &written).map(drop)
+                let report = sweep.write(&kept, &written)?;
+                Ok(report.folder.path)
             })
         })?;
         outcome.map_err(|error| self.inner.raised.exception(py, &error))

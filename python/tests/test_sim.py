@@ -61,7 +61,7 @@ def test_tables_in_memory_equal_those_of_files(tmp_path: pathlib.Path) -> None:
 
 def test_nothing_is_written_before_it_is_asked_for(run: bl.Run) -> None:
     fresh = bl.sim("quickstart", set=SMALL)
-    assert fresh._folder is not None and os.listdir(fresh._folder) == []
+    assert fresh._path == ""
     path = fresh.path
     assert (pathlib.Path(path) / "summary.csv").exists()
     del fresh
