@@ -4,6 +4,7 @@
 
 mod allocations;
 mod continuous;
+mod coverage;
 mod deadlines;
 mod differential;
 mod exact;

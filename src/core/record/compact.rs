@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::execution::Execution;
 use super::histogram::DurationHistogram;
+use super::parts::LatencyParts;
 use super::presence::Presence;
 use super::tally::{FinishCounts, Tally};
 use super::{LOST, Outcome, ReasonedDeparture, RecordOptions, Recorder};
@@ -19,6 +20,8 @@ pub struct CompactOptions {
     pub requests: u64,
     /// The number of requests at the start that do not count.
     pub warmup: u64,
+    /// Whether the record counts how many independent requests the measured ones are worth.
+    pub counts_independent: bool,
     pub slo: Option<Nanos>,
     /// The record logs each request whose number is a multiple of this one.
     pub log_every: u64,
@@ -58,6 +61,7 @@ pub struct CompactRecord {
     /// The number of the first request in `lives`.
     oldest: u64,
     pub(crate) presence: Presence,
+    pub(crate) parts: Option<LatencyParts>,
     pub(crate) whole: CompactGroup,
     pub(crate) by_class: Vec<CompactGroup>,
     /// The logged requests, in the order in which they left.
@@ -136,6 +140,9 @@ impl CompactRecord {
             lives: VecDeque::new(),
             oldest: 0,
             presence: Presence::new(options.requests),
+            parts: options
+                .counts_independent
+                .then(|| LatencyParts::new(options.requests.saturating_sub(options.warmup))),
             whole: CompactGroup::new(options.slo),
             by_class,
             log: Vec::new(),
@@ -144,8 +151,9 @@ impl CompactRecord {
         }
     }
 
-    pub(crate) fn requests(&self) -> u64 {
-        self.options.requests
+    /// The first and last arrival.
+    pub fn arrivals(&self) -> Option<(Nanos, Nanos)> {
+        self.presence.arrivals()
     }
 
     /// The name of a request's class, or an empty text without classes.
@@ -184,6 +192,19 @@ impl CompactRecord {
         &mut self.lives[place as usize]
     }
 
+    /// Adds a served request to what is known of the whole run.
+    fn add_served(&mut self, request: RequestId, life: &RequestLife, at: Nanos) {
+        let latency = at.saturating_since(life.arrival).0;
+        let service = at.saturating_since(life.start).0;
+        self.presence
+            .add_served(request.0, latency - service, service);
+        if let Some(parts) = &mut self.parts
+            && let Some(rank) = request.0.checked_sub(self.options.warmup)
+        {
+            parts.add(rank, latency);
+        }
+    }
+
     fn leave(&mut self, request: RequestId, at: Nanos, mut outcome: Outcome) {
         let life = *self.life(request);
         assert!(!life.left, "request {request} left twice");
@@ -205,6 +226,9 @@ impl CompactRecord {
         let period = self.whole.tally.period;
         let late = all_arrived && at > period.map_or(Nanos::ZERO, |(_, last)| last);
         let measured = request.0 >= self.options.warmup;
+        if outcome == Outcome::Served {
+            self.add_served(request, &life, at);
+        }
         self.change_groups(class, |group| {
             group.tally.outcomes[outcome as usize] += 1;
             if outcome == Outcome::Served {

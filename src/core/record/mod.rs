@@ -9,6 +9,7 @@ pub mod execution;
 pub mod tokens;
 
 pub(crate) mod histogram;
+pub mod parts;
 pub(crate) mod presence;
 pub(crate) mod tally;
 

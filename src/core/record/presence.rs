@@ -1,10 +1,17 @@
+use super::histogram::DurationHistogram;
 use crate::base::units::Nanos;
 
-/// The number of requests in the system over time, and the gaps between arrivals.
+/// The first and the last of this number of parts represent the beginning and the end.
+const PARTS: u64 = 10;
+
+/// What the rule of saturation needs to know of a run: the number of requests in the system over time, the gaps between
+/// arrivals, and the times of the first and the last requests.
 #[derive(Debug, Default)]
 pub struct Presence {
     /// The numbers of the requests with which the quarters of the arrivals begin, and the last one.
-    bounds: [u64; 5],
+    pub bounds: [u64; 5],
+    /// The number of requests of the whole run.
+    pub requests: u64,
     /// The number of requests in the system.
     pub(super) inside: u64,
     since: Nanos,
@@ -16,16 +23,22 @@ pub struct Presence {
     pub latest: Nanos,
     /// The sum of the squares of the gaps between arrivals: at most the square of the last arrival.
     pub squares: u128,
+    /// The times from start to finish of the first tenth of the requests.
+    pub first_services: DurationHistogram,
+    /// The times from arrival to start of the last tenth of the requests.
+    pub last_waits: DurationHistogram,
 }
 
 impl Presence {
-    pub(super) fn new(requests: u64) -> Presence {
+    /// Nothing of a run with this number of requests, at least 1.
+    pub fn new(requests: u64) -> Presence {
         let bounds = [0, 1, 2, 3, 4].map(|quarter| {
             let bound = (u128::from(requests) * quarter / 4) as u64;
             bound.min(requests - 1)
         });
         Presence {
             bounds,
+            requests,
             ..Presence::default()
         }
     }
@@ -50,6 +63,22 @@ impl Presence {
         {
             self.quarters.push((self.sum, at));
         }
+    }
+
+    /// Adds a served request with its times from arrival to start and from start to finish, in nanoseconds.
+    pub fn add_served(&mut self, number: u64, wait: u64, service: u64) {
+        let part = self.part();
+        if number < part {
+            self.first_services.add(service, 1);
+        }
+        if number >= self.requests - part {
+            self.last_waits.add(wait, 1);
+        }
+    }
+
+    /// The number of the first, and of the last, requests whose times are kept.
+    pub fn part(&self) -> u64 {
+        self.requests.div_ceil(PARTS)
     }
 
     /// The first and last arrival.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::order::OrderedRecord;
 use super::rejections::count_reasons;
-use super::saturation::is_saturated;
+use super::saturation::{is_saturated, presence};
 use super::stats::Quantile;
 use super::times::histogram_quantile;
 use super::tokens::time_to_first;
@@ -97,7 +97,7 @@ impl Attainment {
         };
         Attainment {
             groups,
-            saturated: is_saturated(&run),
+            saturated: presence(&run).and_then(|presence| is_saturated(&presence)),
             gap: tokens.and_then(|tokens| histogram_quantile(&tokens.gaps, quantile)),
         }
     }

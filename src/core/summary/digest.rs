@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use super::order::OrderedRecord;
-use super::saturation::{is_compact_saturated, is_saturated};
+use super::saturation::{is_saturated, presence};
 use super::times::Times;
 use super::tokens::TokenSummary;
 use super::validity::Lateness;
@@ -10,10 +10,11 @@ use crate::base::units::{Nanos, Rate};
 use crate::core::record::Recorder;
 use crate::core::record::compact::{CompactGroup, CompactRecord};
 use crate::core::record::full::FullRecord;
+use crate::core::record::parts::LatencyParts;
 use crate::core::record::tally::Tally;
 
 /// How a run is summarised.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measure {
     /// The objective of goodput.
     pub slo: Option<Nanos>,
@@ -22,6 +23,18 @@ pub struct Measure {
     pub offered: Option<Rate>,
     /// Whether clients wait for their answers, so that no load generator can be late.
     pub closed_loop: bool,
+}
+
+impl Default for Measure {
+    /// All requests count.
+    fn default() -> Measure {
+        Measure {
+            slo: None,
+            warmup: Warmup::None,
+            offered: None,
+            closed_loop: false,
+        }
+    }
 }
 
 /// A record that can be summarised.
@@ -37,6 +50,7 @@ pub struct Digest<'a> {
     pub(super) whole: RequestGroup<'a>,
     pub(super) classes: Vec<(String, RequestGroup<'a>)>,
     pub(super) steady: Option<bool>,
+    pub(super) independent: Option<f64>,
     pub(super) saturated: Option<bool>,
     pub(super) lateness: Option<Lateness>,
     pub(super) tokens: Option<Box<TokenSummary>>,
@@ -72,6 +86,10 @@ impl Summarize for FullRecord {
                 classes.push((class.name.to_string(), group));
             }
         }
+        let independent = match measure.warmup {
+            Warmup::Auto => run.independent(measured),
+            _ => None,
+        };
         let lateness = match self.lateness.get(warmup..) {
             Some(spans) if !measure.closed_loop => Lateness::new(spans, whole.times[0].p50_ms),
             _ => None,
@@ -85,7 +103,8 @@ impl Summarize for FullRecord {
             whole,
             classes,
             steady,
-            saturated: is_saturated(&run),
+            independent,
+            saturated: presence(&run).and_then(|presence| is_saturated(&presence)),
             lateness,
             tokens,
         }
@@ -99,11 +118,12 @@ impl Summarize for CompactRecord {
             classes.push((class.name.to_string(), RequestGroup::from_compact(group)));
         }
         Digest {
-            arrivals: self.presence.arrivals(),
+            arrivals: self.arrivals(),
             whole: RequestGroup::from_compact(&self.whole),
             classes,
             steady: None,
-            saturated: is_compact_saturated(self),
+            independent: self.parts.as_ref().and_then(LatencyParts::independent),
+            saturated: is_saturated(&self.presence),
             lateness: None,
             tokens: None,
         }

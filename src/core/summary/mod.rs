@@ -51,6 +51,10 @@ pub struct Summary {
     pub warmup: u64,
     /// Whether the latencies settle, or `None` if the warm-up's rule does not examine it.
     pub steady: Option<bool>,
+    /// The number of independent requests that the measured ones are worth for quantiles and means of the latency, or
+    /// `None` if the warm-up's rule does not count it or there are too few requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub independent: Option<f64>,
     /// The times from arrival to finish.
     pub latency: Times,
     /// The times from arrival to start.
@@ -95,6 +99,16 @@ pub struct Summary {
     pub classes: Vec<(String, Summary)>,
 }
 
+impl Summary {
+    /// Removes the number of independent requests, for runs that are repeated with the same requests.
+    pub fn forget_independent(&mut self) {
+        self.independent = None;
+        for (_, class) in &mut self.classes {
+            class.independent = None;
+        }
+    }
+}
+
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -107,7 +121,13 @@ pub fn summarize(record: &impl Summarize, measure: &Measure) -> Summary {
     let classes = digest
         .classes
         .iter()
-        .map(|(name, group)| (name.clone(), summarize_group(group, window)))
+        .map(|(name, group)| {
+            let mut summary = summarize_group(group, window);
+            // Requests of one class depend on each other as all do.
+            let samples = summary.latency.samples as f64;
+            summary.independent = digest.independent.map(|of_all| of_all.min(samples));
+            (name.clone(), summary)
+        })
         .collect();
     let execution = record.execution();
     let useful = share(execution.useful_cells, execution.executed_cells);
@@ -115,6 +135,7 @@ pub fn summarize(record: &impl Summarize, measure: &Measure) -> Summary {
     Summary {
         offered: measure.offered.or(requests.achieved),
         steady: digest.steady,
+        independent: digest.independent,
         saturated: digest.saturated,
         lateness: digest.lateness,
         tokens: digest.tokens,
@@ -397,6 +418,24 @@ mod tests {
             },
         );
         assert_eq!(half.warmup, 1);
+    }
+
+    #[test]
+    fn the_automatic_warmup_is_a_tenth_and_counts_independent_requests() {
+        let measure = Measure {
+            warmup: Warmup::Auto,
+            ..Measure::default()
+        };
+        let light = summarize(&queue(20_009, 0.3, 1), &measure);
+        assert_eq!((light.warmup, light.steady), (2000, None));
+        let heavy = summarize(&queue(20_009, 0.95, 1), &measure);
+        let [light, heavy] = [light, heavy].map(|summary| summary.independent.unwrap());
+        assert!(light > 1000.0 && heavy < 250.0, "{light}, {heavy}");
+        assert_eq!(summarize(&queue(300, 0.3, 1), &measure).independent, None);
+        assert_eq!(
+            summarize(&queue(20_009, 0.3, 1), &Measure::default()).independent,
+            None
+        );
     }
 
     #[test]

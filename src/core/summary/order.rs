@@ -1,8 +1,9 @@
 use super::times::Times;
-use super::warmup::{Truncation, Warmup, mser5};
+use super::warmup::{TENTH, Truncation, Warmup, mser5};
 use crate::base::units::Nanos;
 use crate::core::record::Outcome;
 use crate::core::record::full::{FullRecord, to_instant};
+use crate::core::record::parts::LatencyParts;
 use crate::core::record::tally::Tally;
 use crate::core::workload::class::Classes;
 
@@ -129,12 +130,24 @@ impl<'a> OrderedRecord<'a> {
     pub fn warmup(&self, rule: Warmup) -> (usize, Option<bool>) {
         let all = self.order.len();
         match rule {
-            Warmup::Auto | Warmup::None => (0, None),
+            Warmup::Auto => (all / TENTH, None),
+            Warmup::None => (0, None),
             Warmup::Requests(n) => ((n as usize).min(all), None),
             // `as` maps NaN to zero and saturates; a fraction above 1 leaves out all.
             Warmup::Share(share) => (((share * all as f64) as usize).min(all), None),
             Warmup::Mser5 => self.mser5_warmup(),
         }
+    }
+
+    /// The number of independent requests that the measured ones are worth, if it can be told.
+    pub fn independent(&self, measured: &[u32]) -> Option<f64> {
+        let mut parts = LatencyParts::new(measured.len() as u64);
+        for (rank, &request) in measured.iter().enumerate() {
+            if let Some(spans) = self.spans(request) {
+                parts.add(rank as u64, spans.latency);
+            }
+        }
+        parts.independent()
     }
 
     fn mser5_warmup(&self) -> (usize, Option<bool>) {

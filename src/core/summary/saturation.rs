@@ -1,89 +1,86 @@
 //! Whether a system kept up with its load. docs/METRICS.md states the rule.
 
-use super::order::{OrderedRecord, RequestSpans};
-use crate::core::record::compact::CompactRecord;
+use super::order::OrderedRecord;
+use crate::base::units::Nanos;
+use crate::core::record::histogram::DurationHistogram;
+use crate::core::record::presence::Presence;
 
 /// The number of standard deviations of a random walk that counts as growth.
 const SIGNIFICANCE: f64 = 3.0;
 /// A run that is called "not saturated" would show an overload of this fraction more often than not.
 const VISIBLE_OVERLOAD: f64 = 0.1;
 /// The smallest number of arrivals for which there is an outcome.
-const FEWEST_ARRIVALS: usize = 200;
+const FEWEST_ARRIVALS: u64 = 200;
 /// A quarter of the arrival period must last this many service times, as the number in the system oscillates with the
 /// batches and grows at the start.
 const SERVICES_IN_A_QUARTER: u64 = 3;
 /// A time that is longer than the wait for the next batch, in service times.
 const SERVICES_IN_A_LONG_WAIT: u64 = 2;
-/// The first and the last of this number of parts represent the beginning and the end.
-const PARTS: usize = 10;
 
 /// Whether the number in the system grew steadily while requests arrived, more than a random walk would. `None` if the
 /// run is too short to tell.
-pub(super) fn is_saturated(run: &OrderedRecord<'_>) -> Option<bool> {
-    let order = &run.order;
-    let first = run.arrival(*order.first()?);
-    let last = run.arrival(*order.last()?);
-    let quarter = (last - first) / 4;
-    if order.len() < FEWEST_ARRIVALS || quarter == 0 {
+pub(super) fn is_saturated(presence: &Presence) -> Option<bool> {
+    let (first, last) = presence.arrivals()?;
+    let period = (last - first).0;
+    let quarter = period / 4;
+    if presence.requests < FEWEST_ARRIVALS || quarter == 0 {
         return None;
     }
-    let part = order.len().div_ceil(PARTS);
-    let service = median(run, &order[..part], |spans| spans.compute)?;
+    let service = median(&presence.first_services, presence.part())?;
     // A great overload shows even in a short period: the last requests waited longer than the whole period.
-    let last_wait = median(run, &order[order.len() - part..], |spans| spans.queue);
-    if last_wait.is_some_and(|wait| wait > last - first && wait > SERVICES_IN_A_LONG_WAIT * service)
-    {
+    let last_wait = median(&presence.last_waits, presence.part());
+    if last_wait.is_some_and(|wait| wait > period && wait > SERVICES_IN_A_LONG_WAIT * service) {
         return Some(true);
     }
     if quarter < SERVICES_IN_A_QUARTER * service {
         return None;
     }
-    let mut presence = [0u128; 3];
-    for &request in order {
-        let arrival = run.arrival(request);
-        let departure = run.departures[request as usize].0.0;
-        for (k, sum) in (1..).zip(&mut presence) {
-            let from = first + k * quarter;
-            let to = first + (k + 1) * quarter;
-            *sum += u128::from(departure.min(to).saturating_sub(arrival.max(from)));
-        }
-    }
-    grows(
-        presence.map(|sum| sum as f64 / quarter as f64),
-        order.len() as f64,
-        gap_variation(run),
-    )
-}
-
-/// The same rule for a compact record, with quarters of the arrivals instead of their time.
-pub(super) fn is_compact_saturated(record: &CompactRecord) -> Option<bool> {
-    let presence = &record.presence;
-    let requests = record.requests();
-    let service = record.whole.compute.value_at(0.5);
-    // The mean number in the system and the length of each quarter.
+    // The mean number in the system in each quarter of the arrivals.
     let mut quarters = Vec::with_capacity(4);
     for ends in presence.quarters.windows(2) {
         let [(sum_before, from), (sum, to)] = [ends[0], ends[1]];
-        let length = (to - from).0;
-        if length == 0 {
+        if from == to {
             return None;
         }
-        quarters.push(((sum - sum_before) as f64 / length as f64, length));
+        quarters.push((sum - sum_before) as f64 / (to - from).0 as f64);
     }
     let [_, second, third, fourth] = quarters.try_into().ok()?;
-    if requests < FEWEST_ARRIVALS as u64 || fourth.1 < SERVICES_IN_A_QUARTER * service {
-        return None;
-    }
-    let gaps = (requests - 1) as f64;
-    let mean_gap = (presence.latest - presence.quarters[0].1).0 as f64 / gaps;
+    let gaps = (presence.requests - 1) as f64;
+    let mean_gap = period as f64 / gaps;
     let variation = (presence.squares as f64 / gaps / mean_gap.powi(2) - 1.0)
         .max(0.0)
         .sqrt();
-    grows(
-        [second, third, fourth].map(|(mean, _)| mean),
-        requests as f64,
-        variation,
-    )
+    grows([second, third, fourth], presence.requests as f64, variation)
+}
+
+/// What the rule needs of a full record, or `None` without arrivals.
+pub(super) fn presence(run: &OrderedRecord<'_>) -> Option<Presence> {
+    let order = &run.order;
+    if order.is_empty() {
+        return None;
+    }
+    let mut presence = Presence::new(order.len() as u64);
+    let bounds = presence
+        .bounds
+        .map(|rank| run.arrival(order[rank as usize]));
+    let mut sums = [0; 5];
+    let mut latest = None;
+    for (rank, &request) in order.iter().enumerate() {
+        let arrival = run.arrival(request);
+        let departure = run.departures[request as usize].0.0;
+        for (sum, bound) in sums.iter_mut().zip(bounds) {
+            *sum += u128::from(departure.min(bound) - arrival.min(bound));
+        }
+        let gap = arrival - latest.unwrap_or(arrival);
+        presence.squares += u128::from(gap).pow(2);
+        latest = Some(arrival);
+        if let Some(spans) = run.spans(request) {
+            presence.add_served(rank as u64, spans.queue, spans.compute);
+        }
+    }
+    presence.latest = Nanos(bounds[4]);
+    presence.quarters = sums.into_iter().zip(bounds.map(Nanos)).collect();
+    Some(presence)
 }
 
 /// Whether the number in the system grows, given its means in the second to the fourth quarter, the number of requests,
@@ -103,34 +100,12 @@ fn grows([second, third, fourth]: [f64; 3], requests: f64, variation: f64) -> Op
     }
 }
 
-/// The median of a time, or `None` if fewer than half of the requests finished.
-fn median(
-    run: &OrderedRecord<'_>,
-    requests: &[u32],
-    which: fn(RequestSpans) -> u64,
-) -> Option<u64> {
-    let mut spans: Vec<u64> = requests
-        .iter()
-        .filter_map(|request| run.spans(*request).map(which))
-        .collect();
-    if spans.is_empty() || 2 * spans.len() < requests.len() {
+/// The median of the times of this number of requests, or `None` if fewer than half of them were served.
+fn median(times: &DurationHistogram, requests: u64) -> Option<u64> {
+    if times.len() == 0 || 2 * times.len() < requests {
         return None;
     }
-    let middle = spans.len() / 2;
-    Some(*spans.select_nth_unstable(middle).1)
-}
-
-/// The coefficient of variation of the gaps between arrivals.
-fn gap_variation(run: &OrderedRecord<'_>) -> f64 {
-    let gaps = run.order.windows(2).map(|pair| gap(run, pair));
-    let n = (run.order.len() - 1) as f64;
-    let mean = gaps.clone().sum::<f64>() / n;
-    let variance = gaps.map(|gap| (gap - mean).powi(2)).sum::<f64>() / n;
-    variance.sqrt() / mean
-}
-
-fn gap(run: &OrderedRecord<'_>, pair: &[u32]) -> f64 {
-    (run.arrival(pair[1]) - run.arrival(pair[0])) as f64
+    Some(times.value_at(0.5))
 }
 
 #[cfg(test)]
@@ -140,7 +115,7 @@ mod tests {
     use crate::core::record::tests::{batch_server, queue, record};
 
     fn verdict(record: &FullRecord) -> Option<bool> {
-        is_saturated(&OrderedRecord::new(record))
+        is_saturated(&presence(&OrderedRecord::new(record))?)
     }
 
     #[test]

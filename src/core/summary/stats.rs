@@ -3,6 +3,10 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+/// The number of independent requests that an interval of a mean over replications needs. docs/METRICS.md has the
+/// coverage on which it rests.
+pub const INDEPENDENT_FOR_A_MEAN: f64 = 60.0;
+
 /// A quantile. Its value is in thousandths, so that ranks are computed in integers; its name is the prefix of its
 /// columns: `p99`, `p999`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -34,6 +38,12 @@ impl Quantile {
     /// The number of samples of which ten are expected above the quantile: 10 / (1 - q).
     pub fn samples_needed(self) -> usize {
         10_000usize.div_ceil(1000 - self as usize)
+    }
+
+    /// The number of independent requests that an interval over replications needs: 2.5 / (1 - q), at least
+    /// [`INDEPENDENT_FOR_A_MEAN`]. With fewer the quantiles of single replications are biased and skewed.
+    pub fn independent_needed(self) -> f64 {
+        (2500.0 / f64::from(1000 - self as u16)).max(INDEPENDENT_FOR_A_MEAN)
     }
 
     /// The rank of the quantile, from 1: the smallest number of samples that is at least a fraction q of all.
@@ -84,6 +94,19 @@ pub struct Interval {
 impl Interval {
     pub fn contains(&self, value: f64) -> bool {
         (value - self.mean).abs() <= self.half_width
+    }
+
+    /// The interval for samples whose spread is proportional to what they estimate, as that of latencies in a queue is.
+    /// Student's t then bounds |x̄ - μ| by h μ and not by h x̄, with h = half-width / x̄; the upper end x̄ / (1 - h) is
+    /// farther from the mean by h to first order.
+    pub fn with_proportional_spread(self) -> Interval {
+        if self.mean <= 0.0 {
+            return self;
+        }
+        Interval {
+            half_width: self.half_width * (1.0 + self.half_width / self.mean),
+            ..self
+        }
     }
 }
 
@@ -213,6 +236,14 @@ mod tests {
                 half_width: 0.0
             })
         );
+    }
+
+    #[test]
+    fn a_proportional_spread_widens_wide_intervals() {
+        let of = |mean, half_width| Interval { mean, half_width }.with_proportional_spread();
+        assert_eq!(of(10.0, 1.0).half_width, 1.1);
+        assert_eq!(of(10.0, 0.01).half_width, 0.01001);
+        assert_eq!(of(0.0, 1.0).half_width, 1.0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 /// The requests at the start of a run that do not count, in the order of arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Warmup {
-    /// The caller takes [`Warmup::Mser5`] if the load has a steady state, and [`Warmup::None`] otherwise.
+    /// A tenth of the requests that arrived. The caller takes [`Warmup::None`] if the load has no steady state.
     #[default]
     Auto,
     None,
@@ -11,6 +11,9 @@ pub enum Warmup {
     Share(f64),
     Requests(u32),
 }
+
+/// The part of the requests that [`Warmup::Auto`] leaves out is one in this number.
+pub const TENTH: usize = 10;
 
 /// The result of [`mser5`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

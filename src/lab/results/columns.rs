@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 
 use super::sweep_keys::{self, Swept};
 use crate::core::summary::Summary;
+use crate::core::summary::stats::{INDEPENDENT_FOR_A_MEAN, Quantile};
 
 /// The name of a variant, in files and in JSON.
 pub fn name_of(variant: &impl ValueEnum) -> String {
@@ -269,6 +270,20 @@ impl Metric {
     /// The metric of this name: its column, with or without the unit.
     pub fn find(name: &str) -> Option<Metric> {
         Metric::all().find(|metric| metric.name() == name || metric.short_name() == name)
+    }
+
+    /// The number of independent requests that an interval of the metric needs, or `None` if any number is enough.
+    pub fn independent_needed(self) -> Option<f64> {
+        let quantile = match self {
+            Metric::Mean | Metric::Normalised => return Some(INDEPENDENT_FOR_A_MEAN),
+            Metric::P50 | Metric::QueueP50 | Metric::TtftP50 => Quantile::P50,
+            Metric::P90 | Metric::QueueP90 => Quantile::P90,
+            Metric::P95 => Quantile::P95,
+            Metric::P99 | Metric::QueueP99 | Metric::TtftP99 => Quantile::P99,
+            Metric::P999 => Quantile::P999,
+            _ => return None,
+        };
+        Some(quantile.independent_needed())
     }
 
     /// The name with the unit, for an axis.

@@ -29,7 +29,8 @@ pub struct SummaryRow {
 pub struct MetricEstimate {
     /// The mean, or `None` unless every replication has a value: a mean over the others would be biased.
     pub value: Option<f64>,
-    /// The half-width of the 95 % confidence interval, or `None` with a single replication.
+    /// The half-width of the 95 % confidence interval. `None` with a single replication, with replications that are all
+    /// the same, or if the runs are too short for the figure.
     pub half_width: Option<f64>,
 }
 
@@ -52,7 +53,22 @@ impl SummaryRow {
     }
 
     pub fn estimate(&self, metric: Metric) -> MetricEstimate {
-        self.estimate_by(|run| metric.value(run))
+        let mut estimate = self.estimate_by(|run| metric.value(run));
+        let (Some(mean), Some(half_width)) = (estimate.value, estimate.half_width) else {
+            return estimate;
+        };
+        if self.requests_needed(metric).is_some() {
+            estimate.half_width = None;
+        } else if metric.independent_needed().is_some() && self.counts_independent() {
+            let interval = Interval { mean, half_width }.with_proportional_spread();
+            estimate.half_width = Some(interval.half_width);
+        }
+        estimate
+    }
+
+    /// Whether each replication says how many independent requests it is worth.
+    fn counts_independent(&self) -> bool {
+        self.runs.iter().all(|run| run.independent.is_some())
     }
 
     /// The mean of any value of the summaries.
@@ -64,20 +80,48 @@ impl SummaryRow {
         let value = interval
             .map(|interval| interval.mean)
             .or(values.first().copied());
-        MetricEstimate {
-            value,
-            half_width: interval.map(|interval| interval.half_width),
+        let half_width = interval
+            .filter(|_| !self.is_repeated())
+            .map(|interval| interval.half_width);
+        MetricEstimate { value, half_width }
+    }
+
+    /// Whether there are several replications and all are the same.
+    pub fn is_repeated(&self) -> bool {
+        is_repeated(&self.runs)
+    }
+
+    /// The number of requests that would be enough for an interval of a metric, if the replications are too short. It is
+    /// `None` if they are long enough, if it was not counted how many independent requests they are worth, or if the
+    /// system was saturated.
+    ///
+    /// Correlated batches hide a part of the correlation, so the number grows with the square of what is missing.
+    pub fn requests_needed(&self, metric: Metric) -> Option<u64> {
+        let needed = metric.independent_needed()?;
+        let shares = self.values(|run| run.independent.map(|number| 1.0 / number))?;
+        if shares.len() < 2 || self.is_repeated() || self.is_saturated() == Some(true) {
+            return None;
         }
+        let independent = shares.len() as f64 / shares.iter().sum::<f64>();
+        if independent >= needed {
+            return None;
+        }
+        let arrived = |run: &Summary| (run.completed + run.failed + run.rejected) as f64;
+        let requests = self.runs.iter().map(arrived).sum::<f64>() / self.runs.len() as f64;
+        Some((requests * (needed / independent).powi(2)).ceil() as u64)
     }
 
     /// The difference to another policy on the same traces, paired by replication. `None` with fewer than two
-    /// replications or a missing value.
+    /// replications, with replications that are all the same, or with a missing value.
     ///
     /// # Panics
     /// When the numbers of replications differ.
     pub fn difference(&self, other: &SummaryRow, metric: Metric) -> Option<Interval> {
         let own = self.values(|run| metric.value(run))?;
         let others = other.values(|run| metric.value(run))?;
+        if self.is_repeated() && other.is_repeated() {
+            return None;
+        }
         paired_difference(&own, &others)
     }
 
@@ -160,6 +204,11 @@ impl SummaryRow {
     fn values<V>(&self, of: impl Fn(&Summary) -> Option<V>) -> Option<Vec<V>> {
         self.runs.iter().map(of).collect()
     }
+}
+
+/// Whether there are several runs and all are the same, as those of a trace without noise are. Their spread says nothing.
+pub fn is_repeated(runs: &[Summary]) -> bool {
+    runs.len() > 1 && runs.iter().all(|run| *run == runs[0])
 }
 
 fn value(&metric: &Metric) -> Column<'static, SummaryRow> {

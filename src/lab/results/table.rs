@@ -10,7 +10,7 @@ use crate::core::summary::Summary;
 use crate::core::summary::stats::Quantile;
 
 /// The notes below the table. The first character of a note marks the figure: the throughput for `*`, `?` and `+`, the
-/// load for `!`.
+/// load for `!`, any for `~`.
 const SATURATED: &str =
     "* saturated: more arrived than could be served; latencies grow with the run";
 const UNKNOWN: &str = "? the run is too short to tell whether it is saturated";
@@ -18,8 +18,14 @@ const ABOVE: &str = "+ above the offered rate: requests of the warm-up were serv
     requests arrived than the nominal rate";
 const INVALID: &str = "! not valid: requests were handed over so late that the latencies are not those of an open loop";
 const REPLICATED: &str = "± half the width of the 95 % confidence interval over the replications, in percent of the figure";
+const REPEATED: &str =
+    "no interval where all replications are the same, because nothing in them is random";
 /// The ratio of throughput to offered rate above which a note is shown; a smaller one is due to random arrivals.
 const CLEARLY_ABOVE: f64 = 1.005;
+
+const TOO_SHORT: &str = "~ the runs are too short for an interval of this figure";
+/// The number of loads for which a note gives the requests that would be enough.
+const LOADS_SHOWN: usize = 4;
 
 /// The columns to leave out if the table is wider than the terminal, the first one first.
 const LESS: [&str; 6] = ["queue p99", "p90", "pad", "busy", "batch", "goodput"];
@@ -112,12 +118,17 @@ impl ResultTable {
             marked(UNKNOWN),
             marked(ABOVE),
             (INVALID, any(&is_invalid)),
-            (REPLICATED, any(&|row| row.runs.len() > 1)),
+            (
+                REPLICATED,
+                any(&|row| row.runs.len() > 1 && !row.is_repeated()),
+            ),
+            (REPEATED, any(&SummaryRow::is_repeated)),
         ];
         let notes = notes
             .into_iter()
             .filter(|(_, holds)| *holds)
             .map(|(note, _)| note.to_string())
+            .chain(describe_too_short(rows, &metrics))
             .collect();
         ResultTable {
             headings,
@@ -173,11 +184,13 @@ impl ResultTable {
         let note = format!(
             "within: measured requests served within the objective of their class ({objectives})"
         );
-        let notes = if objectives.is_empty() {
-            Vec::new()
-        } else {
-            vec![note]
-        };
+        let mut notes = Vec::new();
+        if !objectives.is_empty() {
+            notes.push(note);
+        }
+        if lines.iter().flatten().any(|cell| cell.ends_with('~')) {
+            notes.push(TOO_SHORT.into());
+        }
         let headings = headings(&swept, names.into_iter().chain(rejected));
         if lines.is_empty() {
             return None;
@@ -300,8 +313,50 @@ fn cell(row: &SummaryRow, metric: Metric) -> String {
     if metric.heading().is_some_and(|[_, unit]| unit == "%") {
         return percent(value);
     }
+    if row.requests_needed(metric).is_some() {
+        return format!("{}~", significant(value));
+    }
     let half_width = half_width.filter(|_| metric.unit() != MetricUnit::Ratio);
     significant(value) + &half_width.map_or(String::new(), |half_width| relative(half_width, value))
+}
+
+/// The note on figures without an interval, because the runs are too short; `None` if there are none.
+fn describe_too_short(rows: &[SummaryRow], metrics: &[Metric]) -> Option<String> {
+    let mut loads: Vec<(&str, u64)> = Vec::new();
+    for row in rows {
+        let shown = |metric: &&Metric| row.estimate(**metric).value.is_some();
+        let needed = metrics.iter().filter(shown);
+        let Some(requests) = needed
+            .filter_map(|metric| row.requests_needed(*metric))
+            .max()
+        else {
+            continue;
+        };
+        match loads.iter_mut().find(|(point, _)| *point == row.point) {
+            Some((_, most)) => *most = requests.max(*most),
+            None => loads.push((&row.point, requests)),
+        }
+    }
+    loads.sort_by_key(|(_, requests)| std::cmp::Reverse(*requests));
+    loads.first()?;
+    let mut enough = Vec::new();
+    for (point, requests) in loads.iter().take(LOADS_SHOWN) {
+        enough.push(format!("{} at {point}", round_up(*requests)));
+    }
+    let others = match loads.len().saturating_sub(LOADS_SHOWN) {
+        0 => "",
+        _ => ", and fewer at other loads",
+    };
+    Some(format!(
+        "{TOO_SHORT}; about as many requests would be enough: {}{others}",
+        enough.join(", ")
+    ))
+}
+
+/// A number that is rounded up to two significant digits.
+fn round_up(number: u64) -> u64 {
+    let unit = 10u64.pow(number.max(10).ilog10() - 1);
+    number.div_ceil(unit) * unit
 }
 
 fn percent(share: f64) -> String {
@@ -473,6 +528,45 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
             "{text}"
         );
         assert!(text.contains("95 % confidence"));
+    }
+
+    #[test]
+    fn runs_that_are_too_short_have_no_interval_but_a_length() {
+        let run = |p99, independent| {
+            let mut run = Summary {
+                completed: 20_000,
+                independent: Some(independent),
+                ..Summary::default()
+            };
+            run.latency.p50_ms = Some(1.0 + p99 / 100.0);
+            run.latency.p99_ms = Some(p99);
+            run
+        };
+        let mut short = row("short", &[run(20.0, 100.0), run(24.0, 150.0)]);
+        short.point = "900".into();
+        let long = row("long", &[run(20.0, 250.0), run(24.0, 250.0)]);
+        let text = table(&[short, long], None);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[2].contains("1.220±25%") && lines[2].contains("22.00~"),
+            "{text}"
+        );
+        assert!(lines[3].contains("22.00±>100%"), "{text}");
+        // The harmonic mean is 120, and 20,000 (250 / 120)² is 86,806.
+        let note = "~ the runs are too short for an interval of this figure; about as many requests would be enough: \
+            87000 at 900";
+        assert!(lines.contains(&note), "{text}");
+    }
+
+    #[test]
+    fn replications_that_are_the_same_have_no_interval() {
+        let summary = measured(2000, 0.5, 1);
+        let text = table(&[row("trace", &[summary.clone(), summary])], None);
+        assert!(!text.contains('±'), "{text}");
+        assert!(
+            text.contains("no interval where all replications are the same"),
+            "{text}"
+        );
     }
 
     #[test]

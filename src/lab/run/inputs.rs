@@ -23,7 +23,7 @@ use crate::core::record::compact::{CompactOptions, CompactRecord};
 use crate::core::record::full::FullRecord;
 use crate::core::record::{RecordOptions, Recorder};
 use crate::core::summary::Measure;
-use crate::core::summary::warmup::Warmup;
+use crate::core::summary::warmup::{TENTH, Warmup};
 use crate::core::workload::arrivals::{
     ClosedLoop, OpenLoop, RequestSource, RequestSupply, RequestsInMemory, within_the_clock,
 };
@@ -358,10 +358,11 @@ impl<'s> RunInputs<'s> {
         };
         let output = &self.scenario.output;
         let Measure { slo, warmup, .. } = self.measure(load);
+        let counts_independent = warmup == Warmup::Auto;
         let warmup = match warmup {
-            Warmup::Auto | Warmup::None => 0,
-            // A compact record cannot look back.
-            Warmup::Mser5 => count / 10,
+            Warmup::None => 0,
+            // A compact record cannot look back, so that MSER-5 was refused.
+            Warmup::Auto | Warmup::Mser5 => count / TENTH as u64,
             Warmup::Share(share) => (share * count as f64) as u64,
             Warmup::Requests(requests) => requests.into(),
         };
@@ -369,6 +370,7 @@ impl<'s> RunInputs<'s> {
         (output.record == Record::Stream).then_some(CompactOptions {
             requests: count,
             warmup,
+            counts_independent,
             slo,
             log_every,
         })
@@ -517,7 +519,7 @@ impl<'s> RunInputs<'s> {
             slo: self.scenario.metrics.slo,
             warmup: match self.scenario.metrics.warmup {
                 // A trace, changing rates and an offline load have no steady state.
-                Warmup::Auto if settles => Warmup::Mser5,
+                Warmup::Auto if !settles => Warmup::None,
                 rule => rule,
             },
             offered: load.rate(),

@@ -197,6 +197,10 @@ impl Point<'_> {
         summary.extrapolated =
             self.target
                 .extrapolations(self.inputs, self.run, output.record.execution());
+        if self.target.is_real() {
+            // Repeats have the same requests: their intervals are those of the machine's noise.
+            summary.forget_independent();
+        }
         summary
     }
 

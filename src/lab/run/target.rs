@@ -23,11 +23,12 @@ use crate::core::record::execution::Execution;
 use crate::core::record::full::FullRecord;
 use crate::core::summary::laws;
 use crate::core::summary::validity::Extrapolation;
+use crate::core::workload::arrivals::last_within_the_clock;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 use crate::devices::network::Network;
 use crate::devices::network::Spec;
-use crate::lab::scenario::{PolicyEntry, Record, Scenario, WorkloadSection, costs};
+use crate::lab::scenario::{LoadPoint, PolicyEntry, Record, Scenario, WorkloadSection, costs};
 
 /// The workers, simulated or real, on which the tasks of a scenario run.
 pub enum Target {
@@ -181,6 +182,12 @@ impl Target {
             .start_simulator(inputs, run, &requests)
             .expect("only simulated runs forget their requests");
         let ended = prepared.serve(&mut *backend, stop);
+        // The last arrival of an open loop is known only now.
+        if let (LoadPoint::Rate(_), Some((_, last))) = (run.load, prepared.record.arrivals()) {
+            last_within_the_clock(options.requests, last)
+                .within("arrivals")
+                .within(inputs.scenario.file.display())?;
+        }
         if backend.now() == Nanos::MAX {
             return Err(exceeds_the_clock(inputs.scenario, run));
         }

@@ -10,7 +10,7 @@ use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1};
 
 pub use self::process::{ArrivalTimes, PROCESSES, Process, check_rate};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, refuse_if};
 use crate::base::units::{Nanos, RequestId};
 use crate::core::workload::random::RandomSequence;
 use crate::core::workload::trace::{Request, Requests};
@@ -21,15 +21,21 @@ pub const LAST_ARRIVAL: Nanos = Nanos(u64::MAX / 2);
 /// Refuses arrivals so late that the clock could end before the requests are served; `times` do not descend.
 pub fn within_the_clock(times: &[Nanos]) -> Result<()> {
     match times.last() {
-        Some(last) if *last > LAST_ARRIVAL => Err(Error::input(format!(
-            "the last of {} requests arrives after {:.3e} s; it may arrive up to {:.3e} s, so take fewer requests or a \
-             higher rate",
-            times.len(),
-            last.as_secs_f64(),
-            LAST_ARRIVAL.as_secs_f64()
-        ))),
-        _ => Ok(()),
+        Some(last) => last_within_the_clock(times.len() as u64, *last),
+        None => Ok(()),
     }
+}
+
+/// Refuses a last arrival so late that the clock could end before all requests are served.
+pub fn last_within_the_clock(requests: u64, last: Nanos) -> Result<()> {
+    refuse_if(last > LAST_ARRIVAL, || {
+        let seconds = last.as_secs_f64();
+        let most = LAST_ARRIVAL.as_secs_f64();
+        Error::input(format!(
+            "the last of {requests} requests arrives after {seconds:.3e} s; it may arrive up to {most:.3e} s, so take \
+             fewer requests or a higher rate"
+        ))
+    })
 }
 
 /// The requests of a run with their arrivals.

@@ -16,6 +16,7 @@ use crate::core::summary::Summary;
 use crate::core::summary::stats::prediction;
 use crate::lab::results::columns::{COMPARED, Metric};
 use crate::lab::results::logs::RequestLine;
+use crate::lab::results::summary::is_repeated;
 use crate::lab::usability::{Usability, is_too_wide};
 
 /// The settings that determine the requests. The dataset's path may differ.
@@ -147,7 +148,10 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     let mut not_valid = 0;
     let paired = a.is_simulated() && b.is_simulated();
     for place in &places {
-        let of_a = runs(&a, &b, place)?;
+        let mut of_a = runs(&a, &b, place)?;
+        if is_repeated(&of_a) {
+            of_a.truncate(1);
+        }
         let of_b = runs(&b, &a, place)?;
         warmups_differ += usize::from(of_a[0].warmup != of_b[0].warmup);
         let late = of_a.iter().chain(&of_b).any(is_invalid);
