@@ -47,15 +47,16 @@ fn count(requests: usize, seeds: Range<u64>) {
     for (system, load, exact, counts) in &coverage.cells {
         for (figure, (exact, count)) in ["mean", "p99"].iter().zip(exact.iter().zip(counts)) {
             let intervals = count.intervals();
-            println!(
-                "{system},{load},{requests},{figure},{exact:.6},{number},{},{},{},{},{:.4},{:.4}",
-                count.refused,
-                count.covered,
-                count.below,
-                count.above,
-                count.coverage(),
-                count.half_widths / f64::from(intervals)
+            print!(
+                "{system},{load},{requests},{figure},{exact:.6},{number},{},{},{},{},",
+                count.refused, count.covered, count.below, count.above,
             );
+            if intervals > 0 {
+                let half_width = count.half_widths / f64::from(intervals);
+                println!("{:.4},{half_width:.4}", count.coverage());
+            } else {
+                println!(",");
+            }
         }
     }
 }

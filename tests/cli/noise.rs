@@ -73,17 +73,11 @@ fn each_replication_has_noise_of_its_own_and_a_seed_repeats_it() {
     let replications = ["--replications", "3"];
     let first = results(&desk, "wander", &replications);
     results(&desk, "none", &replications);
-    let zero = |noise: &str| -> Vec<bool> {
-        let spread = desk.column(&format!("out-{noise}/t/summary.csv"), "mean_ms_ci");
-        spread
-            .iter()
-            .map(|half_width| half_width.parse::<f64>().unwrap() < 1e-9)
-            .collect()
-    };
-    assert_eq!(
-        (zero("none"), zero("wander")),
-        (vec![true; 4], vec![false; 4])
-    );
+    let intervals = |noise: &str| desk.column(&format!("out-{noise}/t/summary.csv"), "mean_ms_ci");
+    assert_eq!(intervals("none"), [""; 4]);
+    for half_width in intervals("wander") {
+        assert!(half_width.parse::<f64>().unwrap() > 1e-9);
+    }
     same(
         &first,
         &results(

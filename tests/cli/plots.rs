@@ -32,6 +32,23 @@ fn with_results() -> Desk {
 }
 
 #[test]
+fn the_log_of_a_stream_is_drawn_without_its_warm_up() {
+    let desk = Desk::new();
+    desk.sim(&[
+        "--set",
+        "workload.requests=2000",
+        "--set",
+        "output={record='stream',tasks=false,log_every=20}",
+    ])
+    .ok();
+    // Of 100 logged requests the first ten are in the warm-up of 200.
+    let measured = desk.column("out/t/A/200/requests.csv", "measured");
+    assert_eq!(measured.len(), 100);
+    assert_eq!(measured.iter().filter(|flag| *flag == "1").count(), 90);
+    desk.run(&["plot", "out/t", "--kind", "latency-cdf"]).ok();
+}
+
+#[test]
 fn every_kind_is_drawn_and_the_same_twice() {
     let desk = with_results();
     let draw = |kind: &str, out: &str, format: &str| {
@@ -395,7 +412,7 @@ fn mistakes_in_the_look_are_named() {
 #[test]
 fn a_search_and_a_sweep_of_two_keys_are_drawn() {
     let desk = Desk::new();
-    let few = ["--set", "workload.requests=1000", "--out", "out"];
+    let few = ["--set", "workload.requests=1200", "--out", "out"];
     let keys = [
         "--sweep",
         "policy.A.max_batch=2,8",

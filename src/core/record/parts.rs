@@ -1,3 +1,5 @@
+//! How many independent requests the measured ones of a run are worth. docs/METRICS.md states the rule.
+
 /// The number of equal parts of the measured requests.
 const PARTS: usize = 72;
 /// The number of neighbouring parts that make a batch.

@@ -258,7 +258,8 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Und
         if class.is_some_and(|class| request.class != class || request.measured == 0) {
             continue;
         }
-        if warmup > 0 {
+        // The log of a stream has a part of the requests, and earlier logs do not have the column.
+        if warmup > 0 && request.measured == 0 {
             warmup -= 1;
             continue;
         }
