@@ -16,7 +16,7 @@ pub use crate::core::policy::cellular::{CellView, Cellular, Choice, SelectionRul
 pub use crate::core::policy::registry::{PolicyKind, Registry, Settings, Setup};
 pub use crate::core::policy::whole::PaddedBatch;
 pub use crate::core::policy::{Completed, Outcomes, Policy};
-pub use crate::core::task::{Completion, Dispatch, MemberList, Members, Step, Task};
+pub use crate::core::task::{Completion, Dispatch, MemberList, Members, Reason, Step, Task};
 pub use crate::core::workload::cell_graph::CellGraph;
 pub use crate::core::workload::class::Class;
 pub use crate::core::workload::trace::Request;

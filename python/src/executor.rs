@@ -240,7 +240,7 @@ fn now() -> Instant {
 }
 
 fn since(epoch: Instant) -> Nanos {
-    Nanos(now().duration_since(epoch).as_nanos() as u64)
+    now().duration_since(epoch).into()
 }
 
 struct FunctionWorker {
@@ -336,7 +336,7 @@ impl Backend for FunctionBackend {
                     if left == Nanos::ZERO {
                         return None;
                     }
-                    Duration::from_nanos(left.0)
+                    Duration::from(left)
                 }
             };
             match self.reports.recv_timeout(left.min(LOOK)) {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
+use std::time::Duration;
 
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -168,6 +169,20 @@ pub fn nanos_or_time<'de, D: Deserializer<'de>, T: From<Nanos>>(
     deserializer.deserialize_any(Either).map(T::from)
 }
 
+/// The same time of the standard library.
+impl From<Nanos> for Duration {
+    fn from(time: Nanos) -> Duration {
+        Duration::from_nanos(time.0)
+    }
+}
+
+/// The time in whole nanoseconds, at most [`Nanos::MAX`].
+impl From<Duration> for Nanos {
+    fn from(time: Duration) -> Nanos {
+        Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
 impl fmt::Display for Nanos {
     /// Writes the time with the largest unit that keeps the number at 1 or above: `1.25ms`, `40ns`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -321,6 +336,13 @@ mod tests {
         ] {
             assert!(Nanos::parse(bad).is_err(), "{bad} should be refused");
         }
+    }
+
+    #[test]
+    fn times_convert_from_and_to_those_of_the_standard_library() {
+        assert_eq!(Nanos::from(Duration::from_millis(2)), Nanos(2_000_000));
+        assert_eq!(Nanos::from(Duration::MAX), Nanos::MAX);
+        assert_eq!(Duration::from(Nanos(1_500)).as_nanos(), 1_500);
     }
 
     #[test]

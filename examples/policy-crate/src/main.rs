@@ -2,8 +2,11 @@
 //!
 //! Once it is in the registry, it has the whole command line, the logs and the figures:
 //!
-//!     cargo run --release -- sim edf.toml
-//!     cargo test                              # the laws that every policy keeps
+//!     cargo check                 # mistakes of the language, in under a second after an edit
+//!     cargo test                  # the laws that every policy keeps
+//!     cargo run -- sim edf.toml
+//!
+//! README.md says more, and `cargo doc --open` shows the interface.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -144,7 +144,7 @@ impl Cpu {
 
     /// An instant on the backend's clock.
     fn clock_instant(&self, instant: Instant) -> Nanos {
-        Nanos(instant.saturating_duration_since(self.epoch).as_nanos() as u64)
+        instant.saturating_duration_since(self.epoch).into()
     }
 
     /// Notes a completed task.
@@ -214,8 +214,7 @@ impl Backend for Cpu {
             return None;
         }
         let now = clock::now();
-        let deadline =
-            until.map(|until| (self.epoch + Duration::from_nanos(until.0)).min(now + GLANCE));
+        let deadline = until.map(|until| (self.epoch + Duration::from(until)).min(now + GLANCE));
         if deadline.is_some_and(|deadline| deadline <= now) {
             return None;
         }

@@ -202,7 +202,7 @@ impl CpuWorker {
                 };
                 let stayed = self.run_step(step);
                 if let (Some(log), Some(began)) = (&self.log, began) {
-                    let time = Nanos(began.elapsed().as_nanos() as u64);
+                    let time = began.elapsed().into();
                     // The receiver may be gone.
                     let _ = log.send(StepTime {
                         task,

@@ -225,7 +225,7 @@ fn worker_lost(worker: WorkerId, reason: &str) -> String {
 
 impl<D: Device> Backend for Cuda<'_, D> {
     fn now(&self) -> Nanos {
-        Nanos(self.epoch.elapsed().as_nanos() as u64)
+        self.epoch.elapsed().into()
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
@@ -266,7 +266,7 @@ impl<D: Device> Backend for Cuda<'_, D> {
         if let Some(completion) = self.next_due() {
             return Some(completion);
         }
-        let deadline = until.map(|until| self.epoch + Duration::from_nanos(until.0));
+        let deadline = until.map(|until| self.epoch + Duration::from(until));
         let glance = clock::now() + GLANCE;
         let deadline = deadline.map(|deadline| deadline.min(glance));
         if !self.launcher.streams.are_busy() {

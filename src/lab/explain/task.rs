@@ -80,11 +80,10 @@ impl<'a> TaskExplanation<'a> {
         let why = |Reason { what, size, when }: &Reason| {
             format!("why this: {what}\n  why this size: {size}\n  why then: {when}")
         };
-        lines.push(
-            again
-                .reason(*task)
-                .map_or("its policy gives no reasons".into(), why),
-        );
+        lines.push(again.reason(*task).map_or(
+            "its policy gives no reasons; Dispatch::submit_because would".into(),
+            why,
+        ));
         let waited = span(*submit, *start);
         let took = span(*start, *finish);
         lines.push(format!(

@@ -229,7 +229,7 @@ fn time_calls(size: FunctionSize, run: &mut RunBatch<'_>) -> Result<Vec<Nanos>> 
     while times.len() < LEAST_CALLS || (sum < LONG_VISIT && times.len() < MOST_CALLS) {
         let clock = clock::now();
         run(size)?;
-        let time = Nanos(clock.elapsed().as_nanos() as u64);
+        let time = Nanos::from(clock.elapsed());
         sum = sum.saturating_add(time);
         times.push(time);
     }

@@ -130,7 +130,7 @@ impl Session {
             ..
         } = self;
         now.time
-            .set(now.time.get() + Nanos((clock::now() - *ended).as_nanos() as u64));
+            .set(now.time.get() + Nanos::from(clock::now() - *ended));
         let steps = ProfileSteps {
             stop,
             progress: &|_| (),
