@@ -104,6 +104,12 @@ pub fn nearest(name: &str, known: &[&str]) -> String {
     }
 }
 
+/// A count with its noun, such as `1 worker` or `2 workers`.
+pub fn plural(count: usize, one: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {one}{ending}")
+}
+
 /// A text for a terminal or a figure: each control character, which texts of files may have, becomes a replacement
 /// character. Line breaks and tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 use tempfile::{Builder, NamedTempFile};
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, refuse_if};
 use crate::base::memory::limit_input;
 
 /// The folder within results for what is still being written, and the prefix of such files elsewhere. What a killed run
@@ -70,6 +70,22 @@ fn place_of(path: &Path) -> Result<PathBuf> {
         file => Ok(file.to_path_buf()),
     };
     place.map_err(|cause| Error::unwritable(path, &cause))
+}
+
+/// Refuses to write to the file that is read, also where a link or another path leads to it.
+pub fn refuse_overwrite(input: &Path, out: &Path) -> Result<()> {
+    // An output that does not exist yet is no input.
+    let same = !is_no_file(out)
+        && match (fs::canonicalize(input), fs::canonicalize(out)) {
+            (Ok(input), Ok(out)) => input == out,
+            _ => false,
+        };
+    refuse_if(same, || {
+        Error::mistake(
+            out,
+            "is the file that is read, which would be lost; write to another with --out",
+        )
+    })
 }
 
 /// Whether the path is a terminal, a pipe or the like, which a file must not replace.

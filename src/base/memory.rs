@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, refuse_if};
 
 /// The bytes that this process can still take without swapping, within the limits of its container and of its address
 /// space (`ulimit -v`); `None` if unknown, as on systems without `/proc`.
@@ -129,14 +129,15 @@ pub fn binary_size(bytes: u128) -> String {
     }
 }
 
-/// Limits what is read of a text to a quarter of the free memory, and a line to 256 MiB: a device such as /dev/zero has
-/// no end.
+/// Limits what is read of a text to a quarter of the free memory, and a line to 256 MiB, to which the blank lines before
+/// it count: a device such as /dev/zero has no end, and a small compressed file may hold gigabytes of blank lines.
 pub fn limit_input(input: impl Read) -> impl Read {
     let left = free().map_or(u64::MAX, |free| (free / 4).try_into().unwrap_or(u64::MAX));
     Bounded {
         input,
         left,
         line: 0,
+        is_blank: true,
         longest: 256 << 20,
     }
 }
@@ -144,8 +145,10 @@ pub fn limit_input(input: impl Read) -> impl Read {
 struct Bounded<R> {
     input: R,
     left: u64,
-    /// The bytes of the last line so far.
+    /// The bytes of the last line so far, and of the blank lines before it.
     line: usize,
+    /// Whether these bytes are all blank.
+    is_blank: bool,
     longest: usize,
 }
 
@@ -155,13 +158,26 @@ impl<R: Read> Read for Bounded<R> {
         let left = self.left.checked_sub(read as u64);
         self.left =
             left.ok_or_else(|| io::Error::other("is longer than a quarter of the free memory"))?;
-        let end = to[..read].iter().rposition(|byte| *byte == b'\n');
-        self.line = end.map_or(self.line + read, |end| read - end - 1);
-        if self.line > self.longest {
-            Err(io::Error::other("a line is too long"))
-        } else {
-            Ok(read)
+        let text = &to[..read];
+        let is_blank = |bytes: &[u8]| bytes.trim_ascii_start().is_empty();
+        match text.iter().rposition(|byte| *byte == b'\n') {
+            Some(end) if !(self.is_blank && is_blank(&text[..end])) => {
+                let next = &text[end + 1..];
+                self.line = next.len();
+                self.is_blank = is_blank(next);
+            }
+            _ => {
+                self.line += read;
+                self.is_blank = self.is_blank && is_blank(text);
+            }
         }
+        refuse_if(self.line > self.longest, || {
+            let most = self.longest >> 20;
+            io::Error::other(format!(
+                "a line, or a run of blank lines, is longer than {most} MiB; shorten it"
+            ))
+        })?;
+        Ok(read)
     }
 }
 
@@ -203,27 +219,30 @@ mod tests {
 
     #[test]
     fn endless_input_ends_in_an_error() {
-        let read = |left, longest| {
-            let input = io::repeat(7)
-                .take(600)
+        // Two lines of these bytes.
+        let read = |first: u8, second: u8, left| {
+            let line = |byte, length| io::repeat(byte).take(length);
+            let input = line(first, 1 << 20)
                 .chain(&b"\n"[..])
-                .chain(io::repeat(7).take(399));
-            io::copy(
-                &mut Bounded {
-                    input,
-                    left,
-                    line: 0,
-                    longest,
-                },
-                &mut io::sink(),
-            )
-            .map_err(|error| error.to_string())
+                .chain(line(second, 1_000));
+            let mut bounded = Bounded {
+                input,
+                left,
+                line: 0,
+                is_blank: true,
+                longest: 1 << 20,
+            };
+            io::copy(&mut bounded, &mut io::sink()).map_err(|error| error.to_string())
         };
-        assert_eq!(read(1000, 600), Ok(1000));
+        let bytes = (1 << 20) + 1_001;
+        let too_long = "a line, or a run of blank lines, is longer than 1 MiB; shorten it";
+        assert_eq!(read(b'a', b'a', bytes), Ok(bytes));
+        assert_eq!(read(b'a', b'\n', bytes), Ok(bytes));
+        assert_eq!(read(b'\n', b'a', bytes), Err(too_long.into()));
+        assert_eq!(read(b' ', b'\n', bytes), Err(too_long.into()));
         assert_eq!(
-            read(999, 600),
+            read(b'a', b'a', bytes - 1),
             Err("is longer than a quarter of the free memory".into())
         );
-        assert_eq!(read(1000, 599), Err("a line is too long".into()));
     }
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::find;
 use super::render::{put, say};
-use crate::base::error::{Context as _, Error, Result};
+use crate::base::error::{Context as _, Error, Result, refuse_if};
+use crate::base::files::refuse_overwrite;
 use crate::base::shipped::{self, Shipped};
 use crate::core::policy::closed_batches::Version;
 use crate::lab::import::perf_analyzer::MeasuredTimes;
@@ -16,10 +17,27 @@ use crate::lab::import::triton;
 pub struct Args {
     #[command(subcommand)]
     from: ImportCommand,
+}
 
+#[derive(clap::Args, Clone, Debug)]
+struct ImportOutput {
     /// File to write; `-` for standard output [default: standard output]
-    #[arg(short, long, value_name = "FILE", global = true)]
+    #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
+}
+
+impl ImportOutput {
+    fn refuse_input(&self, input: &Path) -> Result<()> {
+        match &self.out {
+            Some(out) => refuse_overwrite(input, out),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&self, text: &str) -> Result<()> {
+        let out = self.out.as_deref();
+        put(out.filter(|path| *path != Path::new("-")), text)
+    }
 }
 
 #[derive(clap::Subcommand, Clone, Debug)]
@@ -33,6 +51,8 @@ enum ImportCommand {
         /// Triton's release
         #[arg(long, value_enum, default_value = "22.03")]
         release: Release,
+        #[command(flatten)]
+        output: ImportOutput,
     },
     /// A cost table from measurements of perf_analyzer (its option -f) at concurrency 1
     ///
@@ -45,11 +65,13 @@ enum ImportCommand {
         /// The cell's name in the table, for the model dnn:NAME
         #[arg(long, default_value = "net", value_name = "NAME")]
         cell: String,
+        #[command(flatten)]
+        output: ImportOutput,
     },
     /// A network in stages, and its cost table, from the times of whole batches, for dvabatch and lazy
     ///
-    /// Writes NAME.csv, a network for the model dnn:NAME.csv, and NAME-costs.csv. The times of the stages add up to
-    /// those of the table.
+    /// The network is for the model dnn:NAME.csv, the table for device.costs. The times of the stages add up to those of
+    /// the table.
     Stages {
         /// A cost table cell,batch,ns
         costs: PathBuf,
@@ -67,6 +89,9 @@ enum ImportCommand {
             conflicts_with = "stages"
         )]
         shares: Vec<f64>,
+        /// Writes NAME.csv, the network, and NAME-costs.csv, its cost table
+        #[arg(short, long, value_name = "NAME")]
+        out: PathBuf,
     },
 }
 
@@ -90,29 +115,38 @@ impl Release {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let out = args.out.as_deref().filter(|path| *path != Path::new("-"));
-    let text = match &args.from {
+    match &args.from {
         ImportCommand::Stages {
             costs,
             cell,
             stages,
             shares,
+            out,
         } => {
             let shares = match &shares[..] {
                 [] => vec![1.0; *stages as usize],
                 given => given.to_vec(),
             };
-            return divide(costs, cell, &shares, out);
+            divide(costs, cell, &shares, out)
         }
-        ImportCommand::Triton { config, release } => {
+        ImportCommand::Triton {
+            config,
+            release,
+            output,
+        } => {
+            output.refuse_input(config)?;
             let imported = triton::policy(&shipped::text(config)?, release.version())
                 .within(config.display())?;
             for note in &imported.notes {
                 say(format_args!("{}: {note}", config.display()));
             }
-            imported.table()?
+            output.write(&imported.table()?)
         }
-        ImportCommand::PerfAnalyzer { files, cell } => {
+        ImportCommand::PerfAnalyzer {
+            files,
+            cell,
+            output,
+        } => {
             let mut measured = MeasuredTimes::default();
             for file in files {
                 let sized = file
@@ -121,6 +155,7 @@ pub fn run(args: &Args) -> Result<()> {
                 // A file's name may have an equals sign.
                 let sized = sized.filter(|(size, _)| *size > 0);
                 let path = sized.map_or(file.as_str(), |(_, path)| path);
+                output.refuse_input(Path::new(path))?;
                 measured.add(
                     &shipped::text(Path::new(path))?,
                     path,
@@ -131,32 +166,32 @@ pub fn run(args: &Args) -> Result<()> {
             for row in &measured.unused {
                 say(format_args!("{row}; the row is not used"));
             }
-            table
+            output.write(&table)
         }
-    };
-    put(out, &text)
+    }
 }
 
 /// Writes a network in stages and its cost table.
-fn divide(costs: &Path, cell: &str, shares: &[f64], out: Option<&Path>) -> Result<()> {
-    let Some(out) = out else {
-        return Err(Error::input(
-            "--out: missing; the network is written to NAME.csv and its costs to NAME-costs.csv, as with -o NAME",
-        ));
-    };
+fn divide(costs: &Path, cell: &str, shares: &[f64], out: &Path) -> Result<()> {
+    refuse_if(out == Path::new("-"), || {
+        Error::input(
+            "--out: two files are written, NAME.csv and NAME-costs.csv; \"-\" can't name them",
+        )
+    })?;
     let costs = &find(Shipped::Costs, costs, false)?;
     let name = costs.display().to_string();
     let staged = StagedNetwork::divide(&shipped::text(costs)?, &name, cell, shares)?;
     let out = out.display().to_string();
     let stem = out.strip_suffix(".csv").unwrap_or(&out);
-    for (file, text) in [
-        (format!("{stem}.csv"), &staged.network),
-        (format!("{stem}-costs.csv"), &staged.costs),
-    ] {
-        put(Some(Path::new(&file)), text)?;
+    let network = format!("{stem}.csv");
+    let staged_costs = format!("{stem}-costs.csv");
+    for file in [&network, &staged_costs] {
+        refuse_overwrite(costs, Path::new(file))?;
     }
+    put(Some(Path::new(&network)), &staged.network)?;
+    put(Some(Path::new(&staged_costs)), &staged.costs)?;
     say(format_args!(
-        "wrote {stem}.csv, for model = \"dnn:{stem}.csv\", and {stem}-costs.csv, for device.costs"
+        "wrote {network}, for model = \"dnn:{network}\", and {staged_costs}, for device.costs"
     ));
     Ok(())
 }

@@ -258,11 +258,11 @@ fn mistakes_about_classes_are_named() {
         ),
         (
             r#"class.0.name="a\u001b""#,
-            r#"class[0].name: "a\u{1b}" is no class; leave out commas, quotes, control"#,
+            r#"class[0].name: "a\u{1b}" is not a class; leave out commas, quotes, control"#,
         ),
         (
             "class.0.name='a,b'",
-            "class[0].name: \"a,b\" is no class; leave out commas",
+            "class[0].name: \"a,b\" is not a class; leave out commas",
         ),
         ("class.0.deadline=0", "class[0].deadline: must be "),
         (

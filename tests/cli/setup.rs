@@ -291,6 +291,61 @@ fn a_cost_table_in_milliseconds_gets_a_note() {
 }
 
 #[test]
+fn imports_never_overwrite_what_they_read() {
+    let desk = Desk::new();
+    let costs = "cell,batch,ns\nnet,1,10\n";
+    let config = "name: \"m\"\nmax_batch_size: 8\ndynamic_batching { }\n";
+    let measured = "Concurrency,Batch Size,Server Compute Infer\n1,1,10\n";
+    let times = "arrival_s\n1\n2\n";
+    let trace = "id,arrival_ns,shape\n0,0,fixed\n";
+    for (file, text, words) in [
+        ("net.csv", costs, &["import", "stages"][..]),
+        ("net-costs.csv", costs, &["import", "stages"]),
+        ("config.pbtxt", config, &["import", "triton"]),
+        ("perf.csv", measured, &["import", "perf-analyzer"]),
+        ("log.csv", times, &["trace", "import"]),
+        ("trace.csv", trace, &["trace", "convert"]),
+    ] {
+        desk.write(file, text);
+        let import = [words, &[file, "-o"]].concat();
+        // Stages add endings to the name.
+        let out = if file.starts_with("net") { "net" } else { file };
+        let message = format!("{file}: is the file that is read, which would be lost");
+        desk.run(&[&import[..], &[out]].concat())
+            .failed(2, &message);
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(file, desk.path("link.csv")).unwrap();
+            desk.run(&[&import[..], &["link.csv"]].concat())
+                .failed(2, "link.csv: is the file that is read");
+            std::fs::remove_file(desk.path("link.csv")).unwrap();
+        }
+        assert_eq!(desk.read(file), text);
+        desk.run(&[&import[..], &["other.csv"]].concat()).ok();
+    }
+    // No file of two is written where the other is refused.
+    desk.write("own-costs.csv", costs);
+    desk.run(&["import", "stages", "own-costs.csv", "-o", "own"])
+        .failed(2, "own-costs.csv: is the file that is read");
+    assert!(!desk.path("own.csv").exists());
+}
+
+#[test]
+fn shares_and_names_of_stages_are_checked() {
+    let desk = Desk::new();
+    desk.write("net.csv", "cell,batch,ns\nnet,1,10\nstage1,1,5\n");
+    let import = ["import", "stages", "net.csv", "-o", "staged"];
+    desk.run(&import)
+        .failed(2, "net.csv: has rows \"stage1\" already");
+    desk.run(&[&import[..], &["--shares", "1e308,1e308"]].concat())
+        .failed(
+            2,
+            "--shares: 1e308 is not a share; a share is a number above 0, up to 1e9",
+        );
+    assert!(!desk.path("staged.csv").exists());
+}
+
+#[test]
 fn a_mistake_in_a_cost_table_is_said_first_and_once() {
     let desk = Desk::new();
     let staged = desk

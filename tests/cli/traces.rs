@@ -156,7 +156,8 @@ fn public_formats_become_traces() {
         "id,arrival_ns,shape\n0,0,seq2seq:7>8\n1,2000000000,seq2seq:4>5\n"
     );
     assert!(
-        ran.stderr.contains("in.csv: skipped 1 rows of length 0"),
+        ran.stderr
+            .contains("in.csv: skipped 1 row: its length is 0 or missing"),
         "{}",
         ran.stderr
     );
@@ -176,6 +177,25 @@ fn public_formats_become_traces() {
         ran.stdout,
         "id,arrival_ns,shape\n0,0,chain:3\n1,0,chain:1\n"
     );
+}
+
+#[test]
+fn mapped_lengths_are_never_lost() {
+    let desk = Desk::new();
+    desk.write("out.csv", "arrival_s,out\n0,3\n");
+    desk.write("in.csv", "arrival_s,length_in\n0,3\n");
+    for (file, map) in [
+        ("out.csv", "out=length_out"),
+        ("in.csv", "length_in=length_out"),
+    ] {
+        let import = ["trace", "import", file, "--map", map];
+        desk.run(&import).failed(
+            2,
+            &format!("{file}: line 1: a column is length_out, and none is length_in; add --map YOURS=length_in"),
+        );
+        let fixed = desk.run(&[&import[..], &["--as", "fixed"]].concat()).ok();
+        assert_eq!(fixed.stdout, "id,arrival_ns,shape\n0,0,fixed\n");
+    }
 }
 
 /// The example of docs/OWN.md: an image model measured end to end, and a trace with a time and a class.
@@ -251,8 +271,22 @@ fn a_model_and_a_trace_of_ones_own_become_a_study() {
         .ok();
     let undivided = desk.run(&[&["sim", "own.toml", "--out", "out"][..], &dvabatch].concat());
     undivided.failed(2, "batchlab import stages COSTS.csv --cell resnet50");
-    desk.run(&["import", "stages", "resnet50.csv", "--cell", "resnet50"])
-        .failed(2, "--out: missing");
+    let missing = desk.run(&["import", "stages", "resnet50.csv", "--cell", "resnet50"]);
+    assert_eq!(missing.code, Some(2));
+    assert!(missing.stderr.contains("--out <NAME>"), "{missing:?}");
+    let unnamed = [
+        "import",
+        "stages",
+        "resnet50.csv",
+        "--cell",
+        "resnet50",
+        "-o",
+        "-",
+    ];
+    desk.run(&unnamed).failed(
+        2,
+        "--out: two files are written, NAME.csv and NAME-costs.csv",
+    );
     // Without a trace, requests without lengths are drawn from constant:fixed.
     let drawn = scenario.replace(
         "trace = \"trace.csv\"",
@@ -364,7 +398,7 @@ fn what_is_odd_about_a_trace_is_said() {
     for (text, message) in [
         (
             "when,what\n1,2\n",
-            "csv has arrival_s (or arrival_ms, arrival_us, arrival_ns, or arrival for dates)",
+            "x.csv: line 1: unknown header \"when,what\"; give our names with --map YOURS=OURS",
         ),
         (
             "time;class\n1;a\n",
@@ -372,7 +406,7 @@ fn what_is_odd_about_a_trace_is_said() {
         ),
         (
             "id,arrival_ns,shape\n0,0,fixed\n",
-            "x.csv: line 1: is a trace already",
+            "x.csv: is a trace already",
         ),
         (
             "arrival_s\n1787000000123\n",
@@ -404,7 +438,8 @@ fn json_lines_and_gzip_are_read_and_classes_are_kept() {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packed.write_all(mooncake.as_bytes()).unwrap();
     desk.write("moon.jsonl.gz", packed.finish().unwrap());
-    for file in ["moon.jsonl", "moon.jsonl.gz"] {
+    desk.write("marked.jsonl", format!("\u{feff}\n {mooncake}"));
+    for file in ["moon.jsonl", "moon.jsonl.gz", "marked.jsonl"] {
         let ran = desk.run(&["trace", "import", file]).ok();
         assert_eq!(
             ran.stdout, "id,arrival_ns,shape\n0,0,seq2seq:7>8\n1,500000,seq2seq:4>5\n",
@@ -439,6 +474,22 @@ fn json_lines_and_gzip_are_read_and_classes_are_kept() {
             "b.jsonl: line 3: timestamp: \"x\" is not a number of milliseconds",
         ),
         (
+            "b.jsonl",
+            "\u{feff}\n{\"input_length\": 7}\n",
+            "b.jsonl: line 2: unknown header \"{\"input_length\": 7}\"",
+        ),
+        ("b.csv", "\u{feff} \n", "b.csv: is empty"),
+        (
+            "b.csv",
+            "\n \narrival_s,length_in\n1,3\n\n2,x\n",
+            "b.csv: line 6: length_in: \"x\" is not a whole number",
+        ),
+        (
+            "b.csv",
+            "arrival\n1969-12-31 00:00:00\n",
+            "b.csv: line 2: arrival: \"1969-12-31 00:00:00\" is before 1970, in which dates begin",
+        ),
+        (
             "b.csv",
             "arrival_s,length_in,class\n1,3,\n",
             "b.csv: line 2: class: is empty",
@@ -446,7 +497,7 @@ fn json_lines_and_gzip_are_read_and_classes_are_kept() {
         (
             "b.csv",
             "arrival_s,length_in,class\n1,3,\"a,b\"\n",
-            "b.csv: line 2: class: \"a,b\" is no class",
+            "b.csv: line 2: class: \"a,b\" is not a class",
         ),
     ] {
         desk.write(file, text);
@@ -483,7 +534,7 @@ fn mistakes_are_named() {
         ),
         (
             &["trace", "import", "costs.csv"],
-            "costs.csv: line 1: \"cell,batch,ns\" is no header that is known: azure-lmm has",
+            "costs.csv: line 1: unknown header \"cell,batch,ns\"",
         ),
         (
             &[gen_, &["--rate", "0"]].concat(),

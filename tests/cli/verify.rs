@@ -126,8 +126,10 @@ fn searches_are_made_again_with_their_options() {
         "out/t/workers.json",
         settings.replace("find-workers", "init"),
     );
-    desk.run(&["verify", "out/t"])
-        .failed(2, "out/t/workers.json: command: is no search of batchlab");
+    desk.run(&["verify", "out/t"]).failed(
+        2,
+        "out/t/workers.json: command: is not a search of batchlab",
+    );
 }
 
 #[test]

@@ -48,6 +48,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             .within("--rate")?;
     }
     let (input, name) = open(&args.file)?;
+    args.output.refuse_input(&name)?;
     let trace = Trace::read_from(input)
         .and_then(|trace| convert(&trace, args))
         .within(name)?;

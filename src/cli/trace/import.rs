@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{ArrivalArgs, OutputArgs, open, unit};
-use crate::base::error::{Context, Error, Result, refuse_if};
+use crate::base::error::{Context, Error, Result, plural, refuse_if};
 use crate::base::units::Nanos;
 use crate::cli::render::say;
 use crate::core::workload::describe::describe_coarse;
@@ -59,11 +59,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
         Error::input("--spread: the format has no stamps; leave it out")
     })?;
     let (input, name) = open(&args.file)?;
+    args.output.refuse_input(&name)?;
     let text = read_text(input).within(&name)?;
-    let format = args.format.map_or_else(
-        || ImportFormat::from_header(text.lines().next().unwrap_or(""), &options.columns),
-        Ok,
-    );
+    let format = args
+        .format
+        .map_or_else(|| ImportFormat::from_header(&text, &options.columns), Ok);
     let imported = format
         .and_then(|format| format.read(&text, &options))
         .within(&name)?;
@@ -93,13 +93,20 @@ fn print_notes(imported: &ImportedRequests, name: &str) {
     let skipped = imported.skipped;
     if skipped > 0 {
         say(format_args!(
-            "{name}: skipped {skipped} rows of length 0 or without one"
+            "{name}: skipped {}: {} length is 0 or missing",
+            plural(skipped, "row"),
+            if skipped == 1 { "its" } else { "their" }
         ));
     }
     let empty = imported.empty_leaves;
     if empty > 0 {
         say(format_args!(
-            "{name}: left out {empty} leaves -NONE-, which are no words, and the nodes that had no other leaves"
+            "{name}: left out {} -NONE-, which are no words, and the nodes that had no other leaves",
+            if empty == 1 {
+                "1 leaf".into()
+            } else {
+                format!("{empty} leaves")
+            }
         ));
     }
     if imported.sorted {
@@ -173,7 +180,7 @@ mod tests {
     fn mistakes_are_named() {
         assert!(
             import("some words\n", &[]).unwrap_err().contains(
-                "in.txt: line 1: \"some words\" is no header that is known: azure-lmm has"
+                "in.txt: line 1: unknown header \"some words\"; give our names with --map"
             )
         );
         assert_eq!(

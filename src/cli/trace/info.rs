@@ -8,6 +8,7 @@ use crate::base::units::Nanos;
 use crate::cli::render::Shown;
 use crate::core::workload::describe::{Bin, Description, Peak, SpanPart};
 use crate::core::workload::trace::Trace;
+use crate::lab::results::columns::decimals;
 use crate::lab::results::table::tabulate;
 
 #[derive(Debug, clap::Args)]
@@ -108,11 +109,7 @@ fn notes(about: &Description) -> Vec<String> {
 
 /// A rate with three significant digits or more.
 fn rate_text(rate: f64) -> String {
-    if rate == 0.0 {
-        return "0".into();
-    }
-    let decimals = (2 - rate.max(1e-9).log10().floor() as i32).clamp(0, 12);
-    format!("{rate:.places$}", places = decimals as usize)
+    format!("{rate:.*}", decimals(rate, 3))
 }
 
 /// The rate of each part of the span, with a bar.

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::render::{print_with, say};
 use super::{find, seed};
-use crate::base::error::{Context as _, Error, Result};
-use crate::base::files::unpack;
+use crate::base::error::{Context as _, Error, Result, plural};
+use crate::base::files::{refuse_overwrite, unpack};
 use crate::base::shipped::{self, Shipped};
 use crate::base::units::{Nanos, Rate};
 use crate::core::workload::arrivals::{PROCESSES, Process, check_rate, within_the_clock};
@@ -175,6 +175,14 @@ struct OutputArgs {
 }
 
 impl OutputArgs {
+    /// Refuses to write to the file that is read, by its name for messages.
+    fn refuse_input(&self, name: &str) -> Result<()> {
+        match &self.out {
+            Some(out) => refuse_overwrite(Path::new(name), out),
+            None => Ok(()),
+        }
+    }
+
     /// Writes the trace. For a file, also prints a note on standard error.
     fn write(&self, trace: &Trace) -> Result<()> {
         let Some(path) = self.out.as_deref().filter(|path| *path != Path::new("-")) else {
@@ -185,8 +193,8 @@ impl OutputArgs {
         if path.is_file() && !self.quiet {
             let span = trace.arrivals.last().map_or(0.0, |last| last.as_secs_f64());
             say(format_args!(
-                "wrote {} requests over {span:.3} s to {}",
-                trace.len(),
+                "wrote {} over {span:.3} s to {}",
+                plural(trace.len(), "request"),
                 path.display()
             ));
         }

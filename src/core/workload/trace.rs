@@ -242,7 +242,7 @@ pub fn class_name(text: &str) -> Result<&str, String> {
             || text.trim() != text =>
         {
             Err(format!(
-                "{text:?} is no class; leave out commas, quotes, control characters and blanks around it"
+                "{text:?} is not a class; leave out commas, quotes, control characters and blanks around it"
             ))
         }
         _ => Ok(text),

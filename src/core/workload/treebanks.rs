@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use super::shape::Tree;
+use crate::base::error::plural;
 
 /// A function that reads the trees of a text: [`parents`], [`brackets`] or [`conllu`].
 pub type Notation = fn(&str) -> Result<ParsedTrees, String>;
@@ -253,9 +254,9 @@ pub fn conllu(text: &str) -> Result<ParsedTrees, String> {
 fn head(line: &str, number: usize) -> Result<Option<u32>, String> {
     let columns: Vec<&str> = line.split('\t').map(str::trim).collect();
     if columns.len() != COLUMNS {
-        let found = columns.len();
+        let found = plural(columns.len(), "column");
         return Err(format!(
-            "has {found} columns; a word of CoNLL-U has {COLUMNS}, with tabs between them"
+            "has {found}; a word of CoNLL-U has {COLUMNS}, with tabs between them"
         ));
     }
     let id = columns[ID];

@@ -10,6 +10,8 @@ use crate::core::workload::row_names;
 
 /// The most stages.
 const MOST: usize = 1_000;
+/// The largest share of a stage, so that the sum of all is finite.
+const LARGEST_SHARE: f64 = 1e9;
 
 /// A network of stages that share the time of one cell.
 #[derive(Debug)]
@@ -25,19 +27,23 @@ impl StagedNetwork {
     /// the stages add up to that of the cell, to the nanosecond.
     ///
     /// # Errors
-    /// The table is wrong, it has no rows of the cell, or the shares are no positive numbers.
+    /// The table is wrong, it has no rows of the cell, it has rows that a stage would have, or the shares are no numbers
+    /// above 0 and up to 10^9.
     pub fn divide(text: &str, name: &str, cell: &str, shares: &[f64]) -> Result<StagedNetwork> {
         refuse_if(shares.is_empty() || shares.len() > MOST, || {
             Error::input(format!(
-                "{} stages; a network has from 1 to {MOST}",
+                "--shares: {} stages; a network has from 1 to {MOST}",
                 shares.len()
             ))
         })?;
+        for share in shares {
+            refuse_if(!(*share > 0.0 && *share <= LARGEST_SHARE), || {
+                Error::input(format!(
+                    "--shares: {share:?} is not a share; a share is a number above 0, up to {LARGEST_SHARE:e}"
+                ))
+            })?;
+        }
         let sum: f64 = shares.iter().sum();
-        let is_positive = shares.iter().all(|share| *share > 0.0) && sum.is_finite();
-        refuse_if(!is_positive, || {
-            Error::input("the shares of stages are numbers above 0")
-        })?;
         CostTable::parse(text, name)?;
         let mut lines = input::lines(text);
         let (_, header) = lines.next().expect("a table that was read has a header");
@@ -81,7 +87,12 @@ impl StagedNetwork {
             for (number, share) in (1..).zip(shares) {
                 reached += share;
                 let end = (time as f64 * (reached / sum)).round() as u64;
-                let end = if number == shares.len() { time } else { end };
+                // Above 2^53 ns the product may be rounded up beyond the time.
+                let end = if number == shares.len() {
+                    time
+                } else {
+                    end.min(time)
+                };
                 add(&stage_name(number), end - before);
                 before = end;
             }
@@ -99,6 +110,17 @@ impl StagedNetwork {
             return Err(Error::input(format!(
                 "{name}: the rows \"{part}\" can't be divided into stages; remove them"
             )));
+        }
+        for number in 1..=shares.len() {
+            let stage = stage_name(number);
+            let rows = known
+                .iter()
+                .find(|other| *other != cell && other.split('.').next() == Some(stage.as_str()));
+            if let Some(rows) = rows {
+                return Err(Error::input(format!(
+                    "{name}: has rows \"{rows}\" already, and a stage becomes \"{stage}\"; rename them"
+                )));
+            }
         }
         let shape = match most_input {
             0 => "shape,fixed".to_string(),
@@ -143,6 +165,18 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_times_are_divided() {
+        let shares = [1e9, 1e9, 1e-9];
+        for time in [u64::MAX, (1 << 53) + 1, (1 << 60) - 1] {
+            let table = format!("cell,batch,ns\nnet,1,{time}\n");
+            let staged = StagedNetwork::divide(&table, "t.csv", "net", &shares).unwrap();
+            let stages = staged.costs.lines().skip(2);
+            let times = stages.map(|row| row.rsplit_once(',').unwrap().1.parse::<u64>().unwrap());
+            assert_eq!(times.map(u128::from).sum::<u128>(), time.into());
+        }
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let table = "cell,batch,ns\nresnet50,1,10\n";
         for (text, cell, shares, message) in [
@@ -156,13 +190,19 @@ mod tests {
                 table,
                 "resnet50",
                 &[1.0, 0.0],
-                "the shares of stages are numbers above 0",
+                "--shares: 0.0 is not a share; a share is a number above 0, up to 1e9",
+            ),
+            (
+                table,
+                "resnet50",
+                &[1e308, 1e308],
+                "--shares: 1e308 is not a share; a share is a number above 0, up to 1e9",
             ),
             (
                 table,
                 "resnet50",
                 &[],
-                "0 stages; a network has from 1 to 1000",
+                "--shares: 0 stages; a network has from 1 to 1000",
             ),
             (
                 "cell,batch,ns\nresnet50,1,1.5\n",
@@ -175,6 +215,12 @@ mod tests {
                 "llm",
                 &[1.0],
                 "t.csv: iterations of a language model have no stages",
+            ),
+            (
+                "cell,batch,ns\nnet,1,10\nstage2,1,5\n",
+                "net",
+                &[1.0, 1.0],
+                "t.csv: has rows \"stage2\" already, and a stage becomes \"stage2\"; rename them",
             ),
         ] {
             let error = StagedNetwork::divide(text, "t.csv", cell, shares).unwrap_err();

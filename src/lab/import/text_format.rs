@@ -105,7 +105,7 @@ fn unescape(text: &str, bytes: &mut Vec<u8>) -> Result<(), String> {
         };
         match value {
             Some(value) => bytes.extend(value),
-            None => return Err(format!("\\{escape} is no escape of a string")),
+            None => return Err(format!("\\{escape} is not an escape of a string")),
         }
     }
     Ok(())
@@ -314,8 +314,8 @@ mod tests {
             ("a: ]", "line 1: \"]\" where a value must be"),
             ("a: [1 2]", "line 1: \"2\" where a comma or ] must be"),
             ("a: @", "line 1: unexpected character '@'"),
-            ("\na: \"\\q\"", "line 2: \\q is no escape of a string"),
-            ("a: \"\\400\"", "line 1: \\4 is no escape of a string"),
+            ("\na: \"\\q\"", "line 2: \\q is not an escape of a string"),
+            ("a: \"\\400\"", "line 1: \\4 is not an escape of a string"),
             ("a: \"x\\\"", "line 1: a string without its closing \""),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), message, "{text}");

@@ -74,7 +74,7 @@ impl SearchFile {
             )
         } else {
             format!(
-                "--x {asked}: is no key of {}; there are {}",
+                "--x {asked}: is not a key of {}; there are {}",
                 self.file,
                 keys.join(", ")
             )

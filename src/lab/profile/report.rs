@@ -13,7 +13,7 @@ use super::{
     build_requests, decisions, levels,
 };
 use crate::base::clock;
-use crate::base::error::{Context as _, Error, Result};
+use crate::base::error::{Context as _, Error, Result, plural};
 use crate::base::units::Nanos;
 use crate::core::cost::noise::{MeasuredStart, MeasuredTask, NoiseRecord};
 use crate::core::cost::table::{CostTable, NOT_USABLE};
@@ -327,15 +327,6 @@ fn preamble(settings: &ProfileSettings, command: &str, device: &str) -> Vec<Stri
             plural(settings.workers, "worker")
         ),
     ]
-}
-
-/// A count with its noun, such as `1 worker` or `2 workers`.
-fn plural(count: usize, one: &str) -> String {
-    if count == 1 {
-        format!("1 {one}")
-    } else {
-        format!("{count} {one}s")
-    }
 }
 
 /// The cost of each batch size.

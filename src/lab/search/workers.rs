@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::objective::{Effort, RequestLimit, attain};
 use super::{Finding, Question, Search};
-use crate::base::error::Result;
+use crate::base::error::{Result, plural};
 use crate::base::units::{Nanos, Rate};
 use crate::core::summary::attainment::{Attainment, GroupAttainment};
 use crate::core::summary::stats::{Interval, interval};
@@ -362,7 +362,7 @@ impl PolicySearch<'_> {
 
 /// A number of workers in words.
 pub fn count_workers(workers: u32) -> String {
-    format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
+    plural(workers as usize, "worker")
 }
 
 #[cfg(test)]

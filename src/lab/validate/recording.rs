@@ -212,7 +212,7 @@ fn find_cell(name: &str, cells: &[CellType]) -> Result<CellId, String> {
             let known: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
             let known = known.join(", ");
             Err(format!(
-                "\"{name}\" is no cell of the model; there are {known}"
+                "\"{name}\" is not a cell of the model; there are {known}"
             ))
         }
     }

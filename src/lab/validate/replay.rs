@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::recording::{Recording, read_bytes};
 use super::results::RecordedPoint;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, plural};
 use crate::base::units::{Nanos, RequestId, TaskId};
 use crate::core::backend::Backend;
 use crate::core::backend::watcher::{WatchedBackend, Watcher};
@@ -110,7 +110,7 @@ fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
     let mut pairs = recorded.iter().zip(replayed).enumerate();
     let (number, (one, other)) = pairs.find(|(_, (one, other))| one.arrivals != other.arrivals)?;
     let now = one.now.0;
-    let counted = count_text(one.arrivals, "arrival");
+    let counted = plural(one.arrivals as usize, "arrival");
     let replayed = other.arrivals;
     Some(format!(
         "round {number} at {now} ns: {counted} were recorded, by the arrivals of this run it is {replayed}"
@@ -204,8 +204,8 @@ impl<'r> ReplayBackend<'r> {
             .map_or(String::new(), |told| {
                 format!(
                     " ({}, {})",
-                    count_text(told.completions, "completion"),
-                    count_text(told.arrivals, "arrival")
+                    plural(told.completions as usize, "completion"),
+                    plural(told.arrivals as usize, "arrival")
                 )
             });
         let row = recorded.or(decided.map(|(row, _)| row));
@@ -372,8 +372,4 @@ fn list_requests(requests: &[RequestId]) -> String {
         if requests.len() == 1 { "" } else { "s" },
         ids.join(", ")
     )
-}
-
-fn count_text(count: u32, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -290,7 +290,7 @@ fn search_again(file: &Path, out: &Path) -> Result<Option<SearchAgain>> {
             .any(|start| word.starts_with(start))
     };
     refuse_if(!begins_well || !words[1..].iter().all(is_option), || {
-        Error::mistake(file, "command: is no search of batchlab")
+        Error::mistake(file, "command: is not a search of batchlab")
     })?;
     let scenario = settings.get("file").and_then(Value::as_str);
     Ok(Some(SearchAgain {
@@ -387,7 +387,7 @@ fn files_below(root: &Path) -> Result<BTreeSet<PathBuf>> {
             } else {
                 return Err(Error::mistake(
                     &entry.path(),
-                    "is no regular file; results have none of another kind",
+                    "is not a regular file; results have none of another kind",
                 ));
             }
         }

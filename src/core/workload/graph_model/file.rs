@@ -108,12 +108,7 @@ fn check_cells(mut cells: Vec<GraphCell>) -> Result<Vec<GraphCell>, String> {
                 "{at}.name: \"{name}\" is not a name; a name consists of letters, digits, _ and -"
             ));
         }
-        if row_names::RESERVED.contains(&name.as_str()) {
-            let reserved = row_names::RESERVED.join(", ");
-            return Err(format!(
-                "{at}.name: \"{name}\" is an overhead in cost tables; reserved names are {reserved}"
-            ));
-        }
+        row_names::refuse_reserved(name).map_err(|problem| format!("{at}.name: {problem}"))?;
         if cells[..place].iter().any(|cell| cell.name == *name) {
             return Err(format!(
                 "{at}.name: a second cell \"{name}\"; names must be unique"

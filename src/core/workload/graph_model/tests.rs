@@ -357,7 +357,7 @@ fn mistakes_are_named_with_their_place() {
         ),
         (
             cell(r#"{"name": "gather"}"#),
-            "cells[0].name: \"gather\" is an overhead in cost tables; reserved names are task",
+            "cells[0].name: \"gather\" has a meaning of its own in cost tables; take another",
         ),
         (
             cell(r#"{"name": "a"}, {"name": "a"}"#),

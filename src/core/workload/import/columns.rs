@@ -13,9 +13,8 @@ const IMAGES: &str = "images";
 /// A format with times.
 pub(super) struct TimedFormat {
     pub format: ImportFormat,
-    /// The header as messages show it.
-    header: &'static str,
-    /// The number of columns that the header must have to be told apart.
+    name: &'static str,
+    /// The number of columns, the first ones, by which a header is told.
     needed: usize,
     /// The name of each column in lower case, and our name for it.
     columns: &'static [(&'static str, &'static str)],
@@ -25,7 +24,7 @@ pub(super) struct TimedFormat {
 pub(super) static TIMED: [TimedFormat; 6] = [
     TimedFormat {
         format: ImportFormat::AzureLmm,
-        header: "azure-lmm has TIMESTAMP,NumImages,ContextTokens,GeneratedTokens",
+        name: "azure-lmm",
         needed: 3,
         columns: &[
             ("timestamp", "arrival"),
@@ -36,7 +35,7 @@ pub(super) static TIMED: [TimedFormat; 6] = [
     },
     TimedFormat {
         format: ImportFormat::Azure,
-        header: "azure has TIMESTAMP,ContextTokens,GeneratedTokens",
+        name: "azure",
         needed: 2,
         columns: &[
             ("timestamp", "arrival"),
@@ -46,7 +45,7 @@ pub(super) static TIMED: [TimedFormat; 6] = [
     },
     TimedFormat {
         format: ImportFormat::BurstGpt,
-        header: "burstgpt has Timestamp,Request tokens,Response tokens",
+        name: "burstgpt",
         needed: 2,
         columns: &[
             ("timestamp", "arrival_s"),
@@ -56,7 +55,7 @@ pub(super) static TIMED: [TimedFormat; 6] = [
     },
     TimedFormat {
         format: ImportFormat::Mooncake,
-        header: "mooncake has timestamp, input_length and output_length in JSON lines",
+        name: "mooncake",
         needed: 2,
         columns: &[
             ("timestamp", "arrival_ms"),
@@ -66,7 +65,7 @@ pub(super) static TIMED: [TimedFormat; 6] = [
     },
     TimedFormat {
         format: ImportFormat::Alibaba,
-        header: "alibaba has gmt_create,predict_type,num_inference_steps",
+        name: "alibaba",
         needed: 2,
         columns: &[
             ("gmt_create", "arrival"),
@@ -76,16 +75,20 @@ pub(super) static TIMED: [TimedFormat; 6] = [
     },
     TimedFormat {
         format: ImportFormat::Csv,
-        header: "csv has arrival_s (or arrival_ms, arrival_us, arrival_ns, or arrival for dates) and, if there are any, \
-                 length_in,length_out,class",
+        name: "csv",
         needed: 1,
-        columns: &[],
+        columns: &[("arrival_s", "arrival_s")],
     },
 ];
 
-/// The headers of all formats with times.
+/// The formats with times, each with the columns by which it is told.
 pub(super) fn known_headers() -> String {
-    TIMED.each_ref().map(|timed| timed.header).join("; ")
+    let headers = TIMED.each_ref().map(|timed| {
+        let needed = &timed.columns[..timed.needed];
+        let names: Vec<&str> = needed.iter().map(|(theirs, _)| *theirs).collect();
+        format!("{} ({})", timed.name, names.join(","))
+    });
+    headers.join(", ")
 }
 
 impl TimedFormat {
@@ -131,7 +134,7 @@ impl ColumnMap {
                 .collect();
             let Some(ours) = known.iter().find(|name| **name == ours.trim()) else {
                 return Err(format!(
-                    "\"{ours}\" is no column of ours; known: {}",
+                    "\"{ours}\" is not a column of ours; known: {}",
                     known.join(", ")
                 ));
             };
@@ -174,8 +177,9 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Finds the columns that a shape needs. Messages begin with the line or the option.
+    /// Finds the columns that a shape needs. Messages begin with the header's line or the option.
     pub fn find(
+        line: usize,
         header: &[String],
         timed: &TimedFormat,
         options: &ImportOptions,
@@ -220,11 +224,11 @@ impl Places {
                 need(missing).map(|place| (place, TimeNotation::Date))
             }
         };
-        let (time, notation) = time.map_err(locate("line 1"))?;
+        let (time, notation) = time.map_err(locate(format!("line {line}")))?;
         let (length, target) = lengths(timed, options.shape, &place, &need).map_err(|problem| {
             match options.shape {
                 Some(ImportedShape::Tree) => problem,
-                _ => format!("line 1: {problem}"),
+                _ => format!("line {line}: {problem}"),
             }
         })?;
         Ok(Places {
@@ -254,7 +258,15 @@ fn lengths(
             Ok((Some(need(LENGTH_IN)?), Some(need(LENGTH_OUT)?)))
         }
         Some(ImportedShape::Chain | ImportedShape::Tokens) => Ok((Some(need(LENGTH_IN)?), None)),
-        None if timed.format == ImportFormat::Csv && place(LENGTH_IN).is_none() => Ok((None, None)),
+        None if timed.format == ImportFormat::Csv && place(LENGTH_IN).is_none() => {
+            match place(LENGTH_OUT) {
+                None => Ok((None, None)),
+                Some(_) => Err(format!(
+                    "a column is {LENGTH_OUT}, and none is {LENGTH_IN}; add --map YOURS={LENGTH_IN}, or --as fixed to leave \
+                     the lengths out"
+                )),
+            }
+        }
         None => Ok((Some(need(LENGTH_IN)?), place(LENGTH_OUT))),
     }
 }

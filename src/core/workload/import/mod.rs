@@ -16,7 +16,7 @@ use super::input;
 use super::shape::{MAX_LENGTH, Shape};
 use super::trace::{NATIVE_HEADER, Names, class_name};
 use super::treebanks::{self, Notation};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, refuse_if};
 use crate::base::units::Nanos;
 
 /// A format of published traces and shapes.
@@ -87,26 +87,27 @@ pub struct ImportedRequests {
 }
 
 impl ImportFormat {
-    /// The format with times whose columns the first line names.
-    pub fn from_header(first_line: &str, map: &ColumnMap) -> Result<ImportFormat> {
-        let names: Vec<String> = match serde_json::from_str::<Map<String, Value>>(first_line) {
+    /// The format with times whose columns the first line of a text names. Blank lines may precede it.
+    pub fn from_header(text: &str, map: &ColumnMap) -> Result<ImportFormat> {
+        let (line, header) = header_line(text);
+        let names: Vec<String> = match serde_json::from_str::<Map<String, Value>>(header) {
             Ok(object) => object.keys().map(|name| normalize(name)).collect(),
-            Err(_) => input::fields(first_line).iter().map(normalize).collect(),
+            Err(_) => input::fields(header).iter().map(normalize).collect(),
         };
         if names.join(",").starts_with(NATIVE_HEADER) {
             return Err(Error::input(
-                "line 1: is a trace already; name the file in a scenario (workload.trace), or change it with trace convert",
+                "is a trace already; name the file in a scenario (workload.trace), or change it with trace convert",
             ));
         }
         if let Some(found) = TIMED.iter().find(|timed| timed.is_header(&names, map)) {
             return Ok(found.format);
         }
-        input::refuse_separators(first_line)
-            .map_err(|problem| Error::input(format!("line 1: {problem}")))?;
-        let shown: String = first_line.chars().take(100).collect();
+        input::refuse_separators(header)
+            .map_err(|problem| Error::input(format!("line {line}: {problem}")))?;
+        let shown: String = header.chars().take(100).collect();
         Err(Error::input(format!(
-            "line 1: \"{shown}\" is no header that is known: {}; give a column our name with --map YOURS=OURS, or name the \
-             format of sentences or trees with --format",
+            "line {line}: unknown header \"{shown}\"; give our names with --map YOURS=OURS, or name the format of sentences \
+             or trees with --format; known: {}",
             columns::known_headers()
         )))
     }
@@ -139,11 +140,17 @@ impl ImportFormat {
     }
 }
 
-/// The name of a column without regard to case, blanks and a byte-order mark.
+/// The name of a column without regard to case and blanks.
 fn normalize(name: &str) -> String {
-    name.trim_start_matches('\u{feff}')
-        .trim()
-        .to_ascii_lowercase()
+    name.trim().to_ascii_lowercase()
+}
+
+/// The number and the text of the first line that is not blank, without the blanks before it.
+fn header_line(text: &str) -> (usize, &str) {
+    let content = text.trim_start();
+    let blank = &text[..text.len() - content.len()];
+    let header = content.lines().next().unwrap_or("");
+    (1 + blank.matches('\n').count(), header)
 }
 
 fn read_timed(
@@ -151,11 +158,12 @@ fn read_timed(
     timed: &TimedFormat,
     options: &ImportOptions,
 ) -> Result<ImportedRequests> {
-    let (header, rows) = if text.starts_with('{') {
+    let (line, first) = header_line(text);
+    let (header, rows) = if first.starts_with('{') {
         json_rows(text)?
     } else {
-        input::refuse_separators(text.lines().next().unwrap_or_default())
-            .map_err(|problem| Error::input(format!("line 1: {problem}")))?;
+        input::refuse_separators(first)
+            .map_err(|problem| Error::input(format!("line {line}: {problem}")))?;
         csv_rows(text)?
     };
     let Places {
@@ -165,7 +173,7 @@ fn read_timed(
         target,
         class,
         images,
-    } = Places::find(&header, timed, options).map_err(Error::Input)?;
+    } = Places::find(line, &header, timed, options).map_err(Error::Input)?;
     let mut names = Names::default();
     let mut requests: Vec<(i128, Shape, Option<Arc<str>>)> = Vec::new();
     let mut skipped = 0;
@@ -260,19 +268,20 @@ type FileRows<'t> = (
 
 fn csv_rows(text: &str) -> Result<FileRows<'_>> {
     let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
+    let content = text.trim_start();
+    let blank = text.len() - content.len();
     let mut reader = csv::ReaderBuilder::new()
         .flexible(true)
-        .from_reader(text.as_bytes());
+        .from_reader(content.as_bytes());
     let header = reader
         .headers()
         .map_err(broken)?
         .iter()
         .map(normalize)
         .collect();
-    let start = |record: &StringRecord| {
-        record
-            .position()
-            .map_or(0, |position| position.byte() as usize)
+    let start = move |record: &StringRecord| {
+        let position = record.position();
+        blank + position.map_or(0, |position| position.byte() as usize)
     };
     let rows = reader
         .into_records()
@@ -325,13 +334,22 @@ fn tokens(text: &str) -> Option<u32> {
         .filter(|n| *n <= MAX_LENGTH)
 }
 
-/// Reads a text in UTF-8 to its end.
+/// Reads a text in UTF-8 to its end. A byte-order mark is left out.
+///
+/// # Errors
+/// The text can't be read, is not UTF-8 or has nothing but blanks.
 pub fn read_text(mut input: impl Read) -> Result<String> {
     let mut bytes = Vec::new();
     input
         .read_to_end(&mut bytes)
         .map_err(|cause| Error::input(format!("cannot be read: {cause}")))?;
-    String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))
+    let mut text =
+        String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))?;
+    if text.starts_with('\u{feff}') {
+        text.remove(0);
+    }
+    refuse_if(text.trim().is_empty(), || Error::input("is empty"))?;
+    Ok(text)
 }
 
 /// The number of the line at a place of the text. The CSV reader's own count ignores preceding empty lines.
@@ -578,7 +596,7 @@ mod tests {
                 ImportFormat::Conllu,
                 "1\n",
                 None,
-                "line 1: has 1 columns; a word of CoNLL-U has 10, with tabs between them; to leave this tree out, delete the lines from 1 to the next empty one",
+                "line 1: has 1 column; a word of CoNLL-U has 10, with tabs between them; to leave this tree out, delete the lines from 1 to the next empty one",
             ),
             (
                 ImportFormat::Parents,
@@ -593,7 +611,7 @@ mod tests {
             ("some words", "--format"),
             (
                 "some words",
-                "azure has TIMESTAMP,ContextTokens,GeneratedTokens;",
+                "known: azure-lmm (timestamp,numimages,contexttokens), azure (timestamp,contexttokens),",
             ),
             ("time;size", "the columns are separated by semicolons"),
             ("id,arrival_ns,shape,class", "is a trace already"),
@@ -637,7 +655,7 @@ mod tests {
             (&["a"][..], "\"a\" has no =; write YOURS=OURS"),
             (
                 &["a=b"],
-                "\"b\" is no column of ours; known: arrival_s, arrival_ms, arrival_us, arrival_ns, arrival, length_in, \
+                "\"b\" is not a column of ours; known: arrival_s, arrival_ms, arrival_us, arrival_ns, arrival, length_in, \
                  length_out, class, images",
             ),
             (

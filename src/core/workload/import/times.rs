@@ -10,37 +10,33 @@ pub(super) enum TimeNotation {
     /// A date and a time of day.
     Date,
     /// A number whose unit is this power of ten of a nanosecond.
-    Number {
-        places: i32,
-        unit: &'static str,
-        column: &'static str,
-    },
+    Number { places: i32, unit: &'static str },
 }
 
 /// The columns of arrival times by our names for them.
 pub(super) const TIME_COLUMNS: [(&str, TimeNotation); 5] = [
-    ("arrival_s", number(9, "seconds", "arrival_s")),
-    ("arrival_ms", number(6, "milliseconds", "arrival_ms")),
-    ("arrival_us", number(3, "microseconds", "arrival_us")),
-    ("arrival_ns", number(0, "nanoseconds", "arrival_ns")),
+    ("arrival_s", number(9, "seconds")),
+    ("arrival_ms", number(6, "milliseconds")),
+    ("arrival_us", number(3, "microseconds")),
+    ("arrival_ns", number(0, "nanoseconds")),
     ("arrival", TimeNotation::Date),
 ];
 
-const fn number(places: i32, unit: &'static str, column: &'static str) -> TimeNotation {
-    TimeNotation::Number {
-        places,
-        unit,
-        column,
-    }
+const fn number(places: i32, unit: &'static str) -> TimeNotation {
+    TimeNotation::Number { places, unit }
 }
 
 impl TimeNotation {
     /// The time in nanoseconds, since 1970 for dates. `given` is the column's name in the file, for messages.
     pub fn parse(self, text: &str, given: &str) -> Result<i128, String> {
-        let TimeNotation::Number { places, unit, .. } = self else {
-            return date_time(text).ok_or_else(|| {
-                format!("\"{text}\" is not a date and a time, as 2023-11-16 18:15:46.6805900")
-            });
+        let TimeNotation::Number { places, unit } = self else {
+            return match date_time(text) {
+                Some(nanos) if nanos >= 0 => Ok(nanos),
+                Some(_) => Err(format!("\"{text}\" is before 1970, in which dates begin")),
+                None => Err(format!(
+                    "\"{text}\" is not a date and a time, as 2023-11-16 18:15:46.6805900"
+                )),
+            };
         };
         let Some(nanos) = scale_decimal(text, places) else {
             return Err(format!("\"{text}\" is not a number of {unit}, 0 or more"));
@@ -56,12 +52,11 @@ impl TimeNotation {
 fn too_large(text: &str, unit: &str, places: i32, given: &str) -> String {
     let smaller = TIME_COLUMNS
         .iter()
-        .find_map(|(_, notation)| match notation {
+        .find_map(|(column, notation)| match notation {
             TimeNotation::Number {
                 places: other,
                 unit,
-                column,
-            } if *other < places && fits(text, *other) => Some((*unit, *column)),
+            } if *other < places && fits(text, *other) => Some((unit, column)),
             _ => None,
         });
     match smaller {
@@ -102,8 +97,7 @@ fn date_time(text: &str) -> Option<i128> {
     let days = days_since_1970(date.year.into(), date.month.into(), date.day.into());
     let minutes = (days * 24 + i64::from(time.hour)) * 60 + i64::from(time.minute) - ahead;
     let nanos = i128::from(time.nanosecond.unwrap_or(0));
-    (date.year >= 1970)
-        .then_some(i128::from(minutes * 60 + i64::from(time.second?)) * 1_000_000_000 + nanos)
+    Some(i128::from(minutes * 60 + i64::from(time.second?)) * 1_000_000_000 + nanos)
 }
 
 /// The days from the start of 1970 to a date of the Gregorian calendar. Years begin in March here, so that the leap day
@@ -149,6 +143,14 @@ mod tests {
             "x y",
         ] {
             assert_eq!(date_time(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn dates_begin_in_1970() {
+        for early in ["1969-12-31 23:59:59", "0000-01-01 00:00:00"] {
+            let problem = format!("\"{early}\" is before 1970, in which dates begin");
+            assert_eq!(TimeNotation::Date.parse(early, "at"), Err(problem));
         }
     }
 

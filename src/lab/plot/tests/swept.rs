@@ -181,7 +181,7 @@ fn what_searches_have_found_is_drawn_over_a_key_or_by_policy() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("--x window: is no key of knee.csv; there are policy.A.max_batch"),
+        error.contains("--x window: is not a key of knee.csv; there are policy.A.max_batch"),
         "{error}"
     );
     let error = draw_kind_of(FigureKind::Goodput, folder.path(), &PlotOptions::default())

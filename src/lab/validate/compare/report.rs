@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::side::Side;
 use super::{Compared, Comparison, ComparisonRow, Verdict};
-use crate::base::error::Result;
+use crate::base::error::{Result, plural};
 use crate::lab::results::columns::{Column, Metric, MetricUnit, about, name_of, to_object};
 use crate::lab::results::table::{align, significant};
 use crate::lab::results::write::write_columns;
@@ -52,11 +52,11 @@ pub fn table(comparison: &Comparison) -> String {
 }
 
 fn side(side: &Side, runs: Option<usize>) -> String {
-    let (runs, plural) = (runs.unwrap_or(0), if runs == Some(1) { "" } else { "s" });
     format!(
-        "{} ({}, {runs} run{plural})",
+        "{} ({}, {})",
         side.results.path.display(),
-        side.backend()
+        side.backend(),
+        plural(runs.unwrap_or(0), "run")
     )
 }
 

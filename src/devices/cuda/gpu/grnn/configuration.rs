@@ -71,7 +71,7 @@ impl Configuration {
             });
         };
         Err(Error::input(format!(
-            "a tile of {tile_width} by {tile_height} with {groups} groups of {group_size} threads is no mapping of {}: {wrong}",
+            "a tile of {tile_width} by {tile_height} with {groups} groups of {group_size} threads is not a mapping of {}: {wrong}",
             sizes.rnn
         )))
     }
@@ -250,7 +250,7 @@ mod tests {
             let message = configuration(Rnn::Lstm, mapping).unwrap_err().to_string();
             let [width, height, groups, group] = mapping;
             let beginning = format!(
-                "a tile of {width} by {height} with {groups} groups of {group} threads is no mapping of lstm"
+                "a tile of {width} by {height} with {groups} groups of {group} threads is not a mapping of lstm"
             );
             assert_eq!(message, format!("{beginning}: {reason}"));
         }
