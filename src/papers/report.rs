@@ -72,7 +72,7 @@ fn summary(checked: &[CheckedClaim]) -> String {
 }
 
 fn summarise_simulated(checked: &[CheckedClaim], is_implemented: bool, papers: &str) -> String {
-    let mut all = 0;
+    let mut all: u32 = 0;
     let mut holding = 0;
     let mut agreeing = 0;
     for CheckedClaim { claim, verdict } in checked {
@@ -91,12 +91,13 @@ fn summarise_simulated(checked: &[CheckedClaim], is_implemented: bool, papers: &
     if all == 0 {
         return String::new();
     }
+    let percent = |part: u32| 100.0 * f64::from(part) / f64::from(all);
     format!(
-        "of {all} simulated ones of {papers} {holding} ({} %) are within {} % of the paper's value or in its order, \
-         {agreeing} ({} %) agree in direction\n",
-        100 * holding / all,
+        "of {all} simulated ones of {papers} {holding} ({:.0} %) are within {} % of the paper's value or in its order, \
+         {agreeing} ({:.0} %) agree in direction\n",
+        percent(holding),
         100.0 * TOLERANCE,
-        100 * agreeing / all
+        percent(agreeing)
     )
 }
 

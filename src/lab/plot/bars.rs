@@ -137,7 +137,7 @@ impl Bars {
             legend.push(LegendEntry::with_signs(label, cross));
         }
         if own.len() < self.series.len() {
-            legend.push(stated_entry());
+            legend.push(stated_entry(true));
         }
         legend
     }

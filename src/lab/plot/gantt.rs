@@ -11,7 +11,7 @@ use super::layout::{Content, Frame, MOST_ACROSS, draw_panels, room_for_panels};
 use super::legend::{LegendEntry, LegendKey};
 use super::options::PlotOptions;
 use super::panel::PlotPanel;
-use super::remark::{Remark, stated_entry, stated_remarks};
+use super::remark::{Remark, legend_entry, stated_remarks};
 use super::style::{GRID, INK, MEDIUM, PADDING, PAPER, Rgb, SMALL, Style, tint};
 use super::undrawn::{Drawing, Undrawn, nothing};
 use crate::base::error::Result;
@@ -91,10 +91,11 @@ fn draw(mut schedules: Vec<Schedule>, end: u64, options: &PlotOptions) -> Drawin
         unit,
         largest_batch: batches.map(|task| task.batch).max().unwrap_or(1),
     };
-    let has_stated = schedules
+    let stated: Vec<Remark> = schedules
         .iter()
-        .any(|one| !one.stated_values(options, &time, &rows).is_empty());
-    let legend = legend(has_stated);
+        .flat_map(|one| one.stated_values(options, &time, &rows))
+        .collect();
+    let legend = legend(legend_entry(stated.iter()));
     let sheet = options.sheet();
     let frame = Frame {
         sheet: &sheet,
@@ -123,7 +124,7 @@ fn draw(mut schedules: Vec<Schedule>, end: u64, options: &PlotOptions) -> Drawin
     }))
 }
 
-fn legend(has_stated: bool) -> Vec<LegendEntry> {
+fn legend(stated: Option<LegendEntry>) -> Vec<LegendEntry> {
     let mut legend = Vec::new();
     for (label, strength) in [("waiting", WAITING), ("computing", 0.8)] {
         let style = Style {
@@ -132,9 +133,7 @@ fn legend(has_stated: bool) -> Vec<LegendEntry> {
         };
         legend.push(LegendEntry::new(label, LegendKey::Bar(style)));
     }
-    if has_stated {
-        legend.push(stated_entry());
-    }
+    legend.extend(stated);
     legend
 }
 

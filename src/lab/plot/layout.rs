@@ -8,7 +8,7 @@ use super::legend::{LegendEntry, LegendKey, draw_header, draw_inside};
 use super::look::Legend;
 use super::options::PlotOptions;
 use super::panel::PlotPanel;
-use super::remark::{Remark, stated_entry, stated_remarks};
+use super::remark::{Remark, legend_entry, stated_remarks};
 use super::sheet::Sheet;
 use super::style::{INK, MEDIUM, PADDING, SMALL};
 
@@ -82,16 +82,11 @@ pub fn draw_figure(
     mut plans: Vec<PanelPlan>,
     mut draw_data: impl FnMut(&mut Canvas, usize, &PlotPanel),
 ) -> Canvas {
-    let mut has_stated = false;
     for plan in &mut plans {
         let [x, y] = &plan.axes;
-        let stated = stated_remarks(&options.stated, x, y);
-        has_stated |= !stated.is_empty();
-        plan.remarks.extend(stated);
+        plan.remarks.extend(stated_remarks(&options.stated, x, y));
     }
-    if has_stated {
-        legend.push(stated_entry());
-    }
+    legend.extend(legend_entry(plans.iter().flat_map(|plan| &plan.remarks)));
     let sheet = options.sheet();
     let frame = Frame {
         sheet: &sheet,

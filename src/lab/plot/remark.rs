@@ -97,10 +97,23 @@ impl Stated {
     }
 }
 
-/// The legend's entry for stated values.
-pub fn stated_entry() -> LegendEntry {
-    let key = LegendKey::Marker(stated_style(), MarkerSigns::default());
+/// The legend's entry for stated values, which are points or lines.
+pub fn stated_entry(are_points: bool) -> LegendEntry {
+    let key = if are_points {
+        LegendKey::Marker(stated_style(), MarkerSigns::default())
+    } else {
+        LegendKey::Stroke(STATED)
+    };
     LegendEntry::new(IN_LEGEND, key)
+}
+
+/// The legend's entry for the stated values among remarks, if there are any.
+pub fn legend_entry<'r>(remarks: impl Iterator<Item = &'r Remark>) -> Option<LegendEntry> {
+    let are_points = remarks
+        .filter(|remark| remark.stated)
+        .map(|remark| remark.line.first() == remark.line.last())
+        .max()?;
+    Some(stated_entry(are_points))
 }
 
 /// The style of stated values.
@@ -261,4 +274,27 @@ fn steps_down(from: f64, to: f64) -> impl Iterator<Item = f64> {
 fn nearest(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
     let place = a.0.max(b.0);
     (place.min(a.1), place.min(b.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_legend_shows_stated_values_as_they_are_drawn() {
+        let stated = |line: [(f64, f64); 2]| Remark {
+            stated: true,
+            ..Remark::new("BatchMaker: 5 ms", line)
+        };
+        let line = stated([(0.0, 5.0), (9.0, 5.0)]);
+        let point = stated([(3.0, 5.0); 2]);
+        let objective = Remark::new("objective", [(0.0, 7.0); 2]);
+        let key = |remarks: &[Remark]| legend_entry(remarks.iter()).map(|entry| entry.key);
+        assert!(key(std::slice::from_ref(&objective)).is_none());
+        assert!(matches!(
+            key(&[objective, line.clone()]),
+            Some(LegendKey::Stroke(_))
+        ));
+        assert!(matches!(key(&[line, point]), Some(LegendKey::Marker(..))));
+    }
 }
