@@ -42,9 +42,10 @@ impl Error {
     pub fn all(errors: Vec<Error>) -> Self {
         let mut lines: Vec<String> = Vec::new();
         for error in errors {
-            let line = error.to_string();
-            if !lines.contains(&line) {
-                lines.push(line);
+            for line in error.to_string().lines() {
+                if !lines.iter().any(|known| known == line) {
+                    lines.push(line.to_string());
+                }
             }
         }
         Error::Input(lines.join("\n"))

@@ -227,7 +227,7 @@ fn several_mistakes_are_told_at_once() {
         (ran.code, places),
         (
             Some(2),
-            vec!["t.toml:5", "t.toml:6", "t.toml:11", "t.toml:9"]
+            vec!["t.toml:5", "t.toml:6", "t.toml:11", "t.toml:9", "t.toml:14"]
         ),
         "{ran:?}"
     );

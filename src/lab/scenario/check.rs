@@ -20,8 +20,9 @@ use super::{
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::base::shipped;
-use crate::core::policy::registry::{Registry, Setup};
+use crate::core::policy::registry::{ConfiguredPolicy, Registry, Setup};
 use crate::core::workload::arrivals::PROCESSES;
+use crate::core::workload::dataset::Dataset;
 use crate::core::workload::model::Model;
 use crate::core::workload::trace::class_name;
 use crate::lab::plot::face::{self, Face};
@@ -87,20 +88,68 @@ fn scenario(
     choices: &[Choice<'_, '_>],
     cost_files: &mut CostFiles,
 ) -> Result<Scenario> {
-    let (given, arrivals) = match (root.read(root.table.clone()), arrival_spec(root)) {
-        (Ok(given), Ok(arrivals)) => (given, arrivals),
-        (given, arrivals) => {
-            return Err(Error::all(
-                given.err().into_iter().chain(arrivals.err()).collect(),
-            ));
-        }
+    let checked = match (root.read(root.table.clone()), arrival_spec(root)) {
+        (Ok(given), Ok(arrivals)) => check_scenario(given, arrivals, &root.source.file)
+            .map_err(|problem| root.refuse(&problem)),
+        (given, arrivals) => Err(Error::all(
+            given.err().into_iter().chain(arrivals.err()).collect(),
+        )),
     };
-    let mut scenario = check_scenario(given, arrivals, &root.source.file)
-        .map_err(|problem| root.refuse(&problem))?;
+    let mut scenario = checked.map_err(|mistake| {
+        let mut mistakes = further_mistakes(root, registry, axes);
+        if mistakes.is_empty() {
+            return mistake;
+        }
+        mistakes.insert(0, mistake);
+        Error::all(mistakes)
+    })?;
     scenario.policies = policies(root, registry, &scenario, axes, choices, cost_files)?;
     points_have_folders(&scenario).map_err(|problem| root.refuse(&problem))?;
     look(&scenario).map_err(|problem| root.refuse(&problem))?;
     Ok(scenario)
+}
+
+/// The mistakes that can be seen in a scenario whose tables are wrong elsewhere: in its model, its inputs and its
+/// policies.
+fn further_mistakes(root: &Section<'_>, registry: &Registry, axes: &[SweptKey<'_>]) -> Vec<Error> {
+    let file = &root.source.file;
+    let text = |table: &str, key: &str| {
+        let table = root.table.get_ref().get(table)?.get_ref();
+        table.get(key)?.get_ref().as_str()
+    };
+    let mut mistakes = Vec::new();
+    let input = |table: &str, key: &str| text(table, key).map(|text| Input::from(text.to_string()));
+    let mut problems = Vec::new();
+    let mut dataset = input("workload", "dataset");
+    let found = find_dataset("workload.dataset", &mut dataset, file);
+    match text("workload", "model").map(|name| Model::open(name, &|name| find(name, file))) {
+        Some(Err(problem)) => problems.push(format!("workload.model: {problem}")),
+        Some(Ok(model)) if found.is_ok() => {
+            let opened = dataset.map(|dataset| {
+                Dataset::open(&dataset.to_string_lossy(), &model, &|path| {
+                    PathBuf::from(path)
+                })
+            });
+            if let Some(Err(problem)) = opened {
+                problems.push(format!("workload.dataset: {problem}"));
+            }
+        }
+        _ => {}
+    }
+    problems.extend(found.err());
+    for key in ["costs", "roofline", "grnn", "noise"] {
+        let mut found = input("device", key);
+        problems.extend(find_input(&format!("device.{key}"), &mut found, file).err());
+    }
+    mistakes.extend(problems.iter().map(|problem| root.refuse(problem)));
+    for (index, item) in policy_items(root).iter().enumerate() {
+        for own in sweep::product(axes, Some(index)) {
+            let read = policy_section(root, index, item, &own)
+                .and_then(|mut section| read_policy(&mut section, registry).map(drop));
+            mistakes.extend(read.err());
+        }
+    }
+    mistakes
 }
 
 /// Refuses unknown policies and fonts now, which would otherwise be refused only when figures are drawn.
@@ -541,6 +590,30 @@ fn find(given: &str, scenario: &Path) -> Result<PathBuf, String> {
     Err(format!("no such file: {}{built_in}", tried.join(", nor ")))
 }
 
+/// The tables of policies; none if the key has another value.
+fn policy_items<'r, 's>(root: &'r Section<'s>) -> &'r [Spanned<DeValue<'s>>] {
+    let list = root.table.get_ref().get("policy");
+    list.and_then(|list| list.get_ref().as_array())
+        .map_or(&[][..], |items| items)
+}
+
+/// The table of a policy with the values of its swept keys.
+fn policy_section<'s>(
+    root: &Section<'s>,
+    index: usize,
+    item: &Spanned<DeValue<'s>>,
+    own: &[Choice<'_, 's>],
+) -> Result<Section<'s>> {
+    let key = format!("policy[{index}]");
+    let mut item = item.clone();
+    sweep::apply(root.source, &mut item, own)?;
+    let owner = Owner {
+        prefix: format!("{key}."),
+        ..Owner::default()
+    };
+    Section::new(root.source, &key, item, owner)
+}
+
 /// Reads the policies, each once for each combination of its swept keys.
 fn policies(
     root: &Section<'_>,
@@ -550,25 +623,13 @@ fn policies(
     choices: &[Choice<'_, '_>],
     cost_files: &mut CostFiles,
 ) -> Result<Vec<PolicyEntry>> {
-    let items = root
-        .table
-        .get_ref()
-        .get("policy")
-        .and_then(|list| list.get_ref().as_array())
-        .map_or(&[][..], |items| items);
+    let items = policy_items(root);
     if items.is_empty() {
         return Err(root.refuse("policy: there is none; at least one [[policy]] table is needed"));
     }
     let mut folders = BTreeMap::new();
     let mut read = |index: usize, item: &Spanned<DeValue<'_>>, own: &[Choice<'_, '_>]| {
-        let key = format!("policy[{index}]");
-        let mut item = item.clone();
-        sweep::apply(root.source, &mut item, own)?;
-        let owner = Owner {
-            prefix: format!("{key}."),
-            ..Owner::default()
-        };
-        let mut section = Section::new(root.source, &key, item, owner)?;
+        let mut section = policy_section(root, index, item, own)?;
         let mut entry = policy(&mut section, registry, scenario, cost_files)?;
         entry.swept = sweep::swept(choices.iter().chain(own));
         // Folders are compared in lower case, because some file systems ignore case.
@@ -597,12 +658,11 @@ fn policies(
     }
 }
 
-fn policy<'s>(
+/// Reads a policy's own keys and those that all policies have, apart from the scenario.
+fn read_policy<'s>(
     section: &mut Section<'s>,
     registry: &Registry,
-    scenario: &Scenario,
-    cost_files: &mut CostFiles,
-) -> Result<PolicyEntry> {
+) -> Result<(String, ConfiguredPolicy, tables::PolicyTable)> {
     section.owner.shared = tables::POLICY;
     let span = section.table.span();
     let keys = section.table.get_ref().clone().into_iter();
@@ -624,12 +684,23 @@ fn policy<'s>(
     let settings = section.parse(Spanned::new(span.clone(), own), |own| {
         registry.parse(&kind, own)
     })?;
+    let shared = section.read(Spanned::new(span, shared))?;
+    Ok((kind, settings, shared))
+}
+
+fn policy(
+    section: &mut Section<'_>,
+    registry: &Registry,
+    scenario: &Scenario,
+    cost_files: &mut CostFiles,
+) -> Result<PolicyEntry> {
+    let (kind, settings, shared) = read_policy(section, registry)?;
     let tables::PolicyTable {
         label,
         mut costs,
         overhead,
         ..
-    } = section.read(Spanned::new(span, shared))?;
+    } = shared;
     let refuse = |problem: String| section.refuse(&problem);
     let label = label.unwrap_or(kind);
     folder_safe("label", &label).map_err(refuse)?;
