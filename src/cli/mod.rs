@@ -150,7 +150,13 @@ pub fn main_from(
         Err(error) => match refuse_removed(&error) {
             Some(refused) => Err(refused),
             None => {
-                let _ = error.print();
+                let text = error.to_string();
+                let plain = plain_words(&text);
+                if plain == text {
+                    let _ = error.print();
+                } else {
+                    say(plain.trim_end());
+                }
                 return error.exit_code() as u8;
             }
         },
@@ -178,9 +184,40 @@ pub fn call(
     })
 }
 
+/// The parser's message, with what numbers are instead of the standard library's words.
+fn plain_words(message: &str) -> String {
+    let mut plain = message.to_string();
+    for (words, instead) in [
+        (
+            "invalid digit found in string",
+            "not a whole number; write digits only",
+        ),
+        (
+            "cannot parse integer from empty string",
+            "a whole number is missing",
+        ),
+        (
+            "number too large to fit in target type",
+            "the number is too large",
+        ),
+        (
+            "number too small to fit in target type",
+            "the number is too small",
+        ),
+        ("invalid float literal", "not a number"),
+        (
+            "cannot parse float from empty string",
+            "a number is missing",
+        ),
+    ] {
+        plain = plain.replace(words, instead);
+    }
+    plain
+}
+
 /// The first paragraph of a mistake in the arguments, and the hints. A caller that is a program has no `--help`.
 fn refuse_option(error: &clap::Error) -> Error {
-    let text = error.to_string();
+    let text = plain_words(&error.to_string());
     let is_shown = |line: &&str| !line.starts_with("Usage") && !line.starts_with("For more info");
     let lines = text.lines().take_while(is_shown);
     let parts: Vec<&str> = lines

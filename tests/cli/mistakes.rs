@@ -554,3 +554,59 @@ fn extremes_that_are_right() {
             .all(|row| row["arrival_ns"] == row["finish_ns"])
     );
 }
+
+#[test]
+fn numbers_have_the_notations_that_people_write() {
+    let desk = Desk::new();
+    desk.refuses(&["--set", "workload.requests=1.5e0"], "not 1.5");
+    desk.sim(&["--set", "workload.requests=1e2"]).ok();
+    assert_eq!(desk.rows("out/t/A/200/requests.csv").len(), 100);
+    for (value, problem) in [
+        ("64k", "not a whole number; write digits only"),
+        ("", "a whole number is missing"),
+        ("99999999999999999999999", "the number is too large"),
+    ] {
+        let message = format!("invalid value '{value}' for '--hidden <HIDDEN>': {problem}");
+        let ran = desk.run(&["profile", "--hidden", value]);
+        assert_eq!(ran.code, Some(2));
+        assert!(ran.stderr.contains(&message), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn mistakes_of_all_parts_are_told_at_once() {
+    let desk = Desk::new();
+    let scenario = desk.read("t.toml")
+        + "[[policy]]\nkind = \"padded\"\nmax_batches = 3\n[[policy]]\nkind = \"celular\"\n";
+    desk.write("t.toml", scenario.replace("lengths.csv", "constant:0"));
+    let dataset = "t.toml:4: workload.dataset: constant:0: ";
+    let policies = [
+        "policy[2] (padded): max_batches: unknown key",
+        "policy[3].kind: unknown policy \"celular\"; did you mean cellular?",
+    ];
+    for (set, message) in [
+        ("device.workers=0", "device.workers: must be a whole number"),
+        (
+            "device.costs=nope.csv",
+            "device.costs: no such file: nope.csv",
+        ),
+    ] {
+        let ran = desk.sim(&["--set", set]);
+        assert_eq!(ran.code, Some(2));
+        for message in [message, dataset, policies[0], policies[1]] {
+            assert_eq!(ran.stderr.matches(message).count(), 1, "{}", ran.stderr);
+        }
+    }
+    let ran = desk.sim(&[
+        "--set",
+        "workload.model=lsmt",
+        "--set",
+        "workload.requests=0",
+    ]);
+    for message in [
+        "workload.model: ",
+        "workload.requests: must be a whole number",
+    ] {
+        assert!(ran.stderr.contains(message), "{}", ran.stderr);
+    }
+}

@@ -197,10 +197,12 @@ impl Override {
             .map_err(|problem| wrong(format!("{problem}; write it as {option} key.path=value")))?;
         let one = |place: Span| {
             let value = value_at + place.start..value_at + place.end;
+            let text = &written[value.clone()];
+            let number = whole_number(text).map(|number| number.to_string());
             let assigned = format!(
                 "{}v={}",
                 " ".repeat(offset + value.start - 2),
-                &written[value.clone()]
+                number.as_deref().unwrap_or(text)
             );
             (value, assigned)
         };
@@ -235,6 +237,14 @@ impl Override {
             }
         })
     }
+}
+
+/// A whole number in the notation of TOML's floats, such as `1e6`, which keys for whole numbers would refuse.
+fn whole_number(text: &str) -> Option<i64> {
+    const MOST: f64 = 1e15;
+    let number: f64 = text.trim().parse().ok()?;
+    let is_whole = text.contains(['e', 'E']) && number.fract() == 0.0 && number.abs() <= MOST;
+    is_whole.then_some(number as i64)
 }
 
 /// Finds an item by its index, its label or name, or its kind, tried in this order.
