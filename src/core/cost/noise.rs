@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rand::RngExt as _;
 use serde::Deserialize;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, refuse_if};
 use crate::base::shipped;
 use crate::base::units::Nanos;
 use crate::core::workload::arrivals::LAST_ARRIVAL;
@@ -16,8 +16,8 @@ use crate::core::workload::describe::mean_and_sd;
 use crate::core::workload::random::RandomSequence;
 
 /// How long tasks of a profile took, over time, and how much longer than their rows of the cost table; and how late the
-/// host started tasks. It is read from a CSV file `time_ns,size,factor,ns,late_ns`. A row has a factor or a lateness;
-/// the last column may be missing.
+/// host started tasks. It is read from a CSV file `time_ns,size,factor,ns,late_ns`, in the order of time. A row has a
+/// factor or a lateness; the last column may be missing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoiseRecord {
     samples: Vec<NoiseSample>,
@@ -214,9 +214,17 @@ impl NoiseRecord {
         let mut starts = Vec::new();
         // The sums of times must fit the clock.
         let mut together = 0.0;
+        let mut before = Nanos::ZERO;
         for (number, row) in (1..).zip(reader.deserialize::<NoiseRow>()) {
             let row = row.map_err(|problem| refuse_file(problem.to_string()))?;
             let refuse = |problem: String| Error::input(format!("{name}: row {number}: {problem}"));
+            refuse_if(row.time_ns < before, || {
+                refuse(format!(
+                    "time_ns {} is before {}, that of the row before; rows are in the order of time, and a record is of one profile",
+                    row.time_ns.0, before.0
+                ))
+            })?;
+            before = row.time_ns;
             let ns = row.ns.0.max(1) as f64;
             match (row.factor, row.late_ns) {
                 (Some(factor), None) => {
@@ -690,6 +698,11 @@ mod tests {
             ))
         );
         assert!(refused("at,factor\n5,1\n").contains("the columns time_ns,size,factor,ns"));
+        assert_eq!(
+            refused("time_ns,size,factor,ns\n5,1,1,9\n5,1,1,9\n4,1,1,9\n"),
+            "n.csv: row 3: time_ns 4 is before 5, that of the row before; rows are in the order of time, and a record is of \
+             one profile"
+        );
         let with_starts = |row: &str| {
             refused(&format!(
                 "time_ns,size,factor,ns,late_ns\n5,1,1,9,\n{row}\n"
