@@ -81,6 +81,48 @@ fn clients_wait_for_their_answers() {
     }
 }
 
+/// The notes of runs in which loads and policies do not go together.
+#[test]
+fn loads_that_mislead_get_notes() {
+    let desk = Desk::new();
+    desk.write("unit.csv", "cell,batch,ns\nx,1,1000000\nx,64,1000000\n");
+    desk.write(
+        "wait.toml",
+        "name = \"wait\"\n[workload]\nmodel = \"dnn:x\"\ndataset = \"constant:1\"\nrequests = 10\n\
+         [arrivals]\nprocess = \"uniform\"\nrates = [100]\n[device]\ncosts = \"unit.csv\"\n\
+         [[policy]]\nkind = \"control-limit\"\nwait_for = 4\nwindow = \"1s\"\n[[policy]]\nkind = \"unbatched\"\n",
+    );
+    let said = |arrivals: &str| {
+        let set = format!("arrivals={arrivals}");
+        let run = ["sim", "wait.toml", "--out", "out", "--set", &set];
+        desk.run(&run).ok().stderr
+    };
+    // Requests arrive from 10 to 100 ms, and the last two are served at 1,090 ms. Three batches take 3 ms.
+    let uniform = said("{ process = 'uniform', rates = [100] }");
+    assert!(
+        uniform.contains(
+            "\"control-limit\" at 100: no task ran in 92 % of the run's time, while the last requests waited for their \
+             policy; without it, busy is 3.3 %\n"
+        ),
+        "{uniform}"
+    );
+    assert!(!uniform.contains("\"unbatched\"") && !uniform.contains("drawn at"));
+    let closed = said("{ process = 'closed', clients = [3, 4] }");
+    assert!(
+        closed.contains(
+            "\"control-limit\" at clients-3: fewer clients than the 4 requests that fill a batch, so each batch waits"
+        ),
+        "{closed}"
+    );
+    // All requests arrive in the first low state, at 1000 / 1.6 requests per second.
+    let short = said("{ process = 'mmpp', rates = [1000], ratio = 4, low = '100s', high = '25s' }");
+    assert!(
+        short.contains("arrivals: drawn at ")
+            && short.contains(" for 1000 req/s; more requests come closer"),
+        "{short}"
+    );
+}
+
 #[test]
 fn a_trace_is_replayed_in_its_own_time_or_a_scaled_one() {
     let desk = Desk::new();

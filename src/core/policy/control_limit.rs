@@ -79,6 +79,10 @@ impl Settings for ControlLimit {
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
         Some(Batches::Requests(self.max_batch))
     }
+
+    fn full_batch(&self) -> Option<u32> {
+        (self.window > Nanos::ZERO).then_some(self.wait_for)
+    }
 }
 
 fn arrive(queue: &mut FirstCome<Waiting>, request: &Request<'_>) {

@@ -109,6 +109,10 @@ impl Settings for Padded {
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
         Some(Batches::Requests(self.max_batch))
     }
+
+    fn full_batch(&self) -> Option<u32> {
+        (self.window > Nanos::ZERO).then_some(self.max_batch)
+    }
 }
 
 impl Padded {

@@ -99,6 +99,12 @@ pub trait Settings: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The number of waiting requests from which on a batch no longer waits for its window to end; `None` without a
+    /// window.
+    fn full_batch(&self) -> Option<u32> {
+        None
+    }
+
     /// The only sizes of the policy's steps, ascending; empty if it uses any size up to the largest.
     fn batch_sizes(&self) -> &[u32] {
         &[]

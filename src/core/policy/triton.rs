@@ -118,6 +118,14 @@ impl Settings for Triton {
         Some(Batches::Requests(self.max_batch))
     }
 
+    fn full_batch(&self) -> Option<u32> {
+        if self.max_queue_delay == Nanos::ZERO {
+            return None;
+        }
+        let smallest = self.preferred_batch_size.iter().min();
+        Some(*smallest.unwrap_or(&self.max_batch))
+    }
+
     fn streams(&self, _: &Setup<'_>) -> u16 {
         self.instances
     }

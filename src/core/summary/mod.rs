@@ -69,6 +69,10 @@ pub struct Summary {
     pub utilization: Option<f64>,
     /// The fraction of the run's time in which each worker was busy.
     pub worker_utilization: Vec<f64>,
+    /// The share of the run's time that passed after the last arrival without a task, while the last requests waited for
+    /// their policy; `None` below 5 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_tail: Option<f64>,
     /// Whether the system did not keep up, or `None` if the run is too short to tell.
     pub saturated: Option<bool>,
     /// The cell types that ran outside the measured batch sizes. The caller fills them in from the cost table; a real
@@ -144,6 +148,7 @@ pub fn summarize(record: &impl Summarize, measure: &Measure) -> Summary {
         mean_batch: share(execution.batch_sum, execution.task_count),
         padding: useful.map(|useful| 1.0 - useful),
         utilization: mean_utilization(&worker_utilization),
+        idle_tail: idle_tail(execution, digest.arrivals),
         worker_utilization,
         ..requests
     }
@@ -195,19 +200,28 @@ fn arrival_rate(tally: &Tally) -> Option<Rate> {
 
 /// The fraction of the time from the first arrival to the last event in which each worker was busy; empty without time.
 fn worker_utilization(execution: &Execution, arrivals: Option<(Nanos, Nanos)>) -> Vec<f64> {
-    let Some((first, last)) = arrivals else {
+    let Some(span) = run_time(execution, arrivals) else {
         return Vec::new();
     };
-    let end = execution.end.max(last);
-    let span = end.saturating_since(first).as_secs_f64();
-    if span == 0.0 {
-        return Vec::new();
-    }
     execution
         .busy
         .iter()
         .map(|busy| busy.as_secs_f64() / span)
         .collect()
+}
+
+/// The seconds from the first arrival to the end, or `None` if they are none.
+fn run_time(execution: &Execution, arrivals: Option<(Nanos, Nanos)>) -> Option<f64> {
+    let (first, last) = arrivals?;
+    let end = execution.end.max(last);
+    let span = end.saturating_since(first).as_secs_f64();
+    (span > 0.0).then_some(span)
+}
+
+fn idle_tail(execution: &Execution, arrivals: Option<(Nanos, Nanos)>) -> Option<f64> {
+    const LEAST: f64 = 0.05;
+    let share = execution.idle_tail.as_secs_f64() / run_time(execution, arrivals)?;
+    (share >= LEAST).then_some(share)
 }
 
 fn mean_utilization(workers: &[f64]) -> Option<f64> {

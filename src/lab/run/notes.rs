@@ -7,9 +7,10 @@ use super::verify::{LargestError, Verified};
 use crate::core::record::execution::Decisions;
 use crate::core::summary::rejections::{add_counts, main_reason};
 use crate::core::summary::validity::{Extrapolation, LATENESS_BOUND, Lateness};
-use crate::lab::results::columns::COMPARED;
+use crate::lab::results::columns::{COMPARED, Metric};
 use crate::lab::results::summary::SummaryRow;
-use crate::lab::scenario::Scenario;
+use crate::lab::results::table::significant;
+use crate::lab::scenario::{LoadPoint, Scenario};
 use crate::lab::usability::{EARLIER, Usability, describe_costs};
 
 /// The number of failed requests whose reasons are given.
@@ -40,6 +41,7 @@ impl RunReport {
             ));
         }
         notes.extend(describe_tables(scenario));
+        notes.extend(clients_below_a_batch(scenarios));
         if let Some(why) = &self.traditional {
             notes.push(format!(
                 "all steps ran in traditional kernels, not in device.grnn's: {why}"
@@ -91,6 +93,37 @@ pub fn judge_rows(rows: &[SummaryRow]) -> Usability {
     usability
 }
 
+/// The policies whose batches always wait for their window, because a closed loop has too few clients to fill one.
+fn clients_below_a_batch(scenarios: &[Scenario]) -> Vec<String> {
+    let mut loads: BTreeMap<(&str, u32), Vec<String>> = BTreeMap::new();
+    for scenario in scenarios {
+        for policy in &scenario.policies {
+            let Some(full) = policy.settings.full_batch() else {
+                continue;
+            };
+            for load in scenario.points() {
+                let LoadPoint::Clients(clients) = load else {
+                    continue;
+                };
+                let found = loads.entry((policy.label.as_str(), full)).or_default();
+                let load = load.to_string();
+                if clients < full && !found.contains(&load) {
+                    found.push(load);
+                }
+            }
+        }
+    }
+    loads.retain(|_, loads| !loads.is_empty());
+    let note = |((label, full), loads): (&(&str, u32), &Vec<String>)| {
+        format!(
+            "\"{label}\" at {}: fewer clients than the {full} requests that fill a batch, so each batch waits for its whole \
+             window; add clients or make batches smaller",
+            loads.join(", ")
+        )
+    };
+    loads.iter().map(note).collect()
+}
+
 /// The cost table of a row's policy, or an empty text.
 fn cost_table_of(row: &SummaryRow, scenarios: &[Scenario]) -> String {
     let mut policies = scenarios.iter().flat_map(|scenario| &scenario.policies);
@@ -121,10 +154,11 @@ fn describe_verified(scenario: &Scenario, verified: &Verified) -> Option<String>
     })
 }
 
-/// What a reader of the results must know: batch sizes without a measured cost, rejected requests, late load
-/// generators.
+/// What a reader of the results must know: batch sizes without a measured cost, arrivals far from their rate, rejected
+/// requests, late load generators, and idle workers at the end.
 pub fn notes_on_rows(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String) -> Vec<String> {
     let mut notes = extrapolations(rows, costs_of);
+    notes.extend(describe_draws(rows));
     for row in rows {
         let rejected: u64 = row.runs.iter().map(|run| run.rejected).sum();
         if rejected > 0 {
@@ -140,8 +174,56 @@ pub fn notes_on_rows(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> Stri
         if let Some(late) = row.lateness() {
             notes.push(describe_lateness(row, &late));
         }
+        notes.extend(describe_idle_tail(row));
     }
     notes
+}
+
+/// The share by which drawn arrivals may differ from the rate that was asked for without a note.
+const FAR_FROM_RATE: f64 = 0.05;
+
+/// A note on arrivals that were drawn at other rates than those asked for, once for each load.
+fn describe_draws(rows: &[SummaryRow]) -> Option<String> {
+    let mut draws: Vec<(&str, String)> = Vec::new();
+    for row in rows {
+        let (Some(offered), Some(achieved)) = (
+            row.estimate_by(|run| run.offered.map(|rate| rate.0)).value,
+            row.estimate_by(|run| run.achieved.map(|rate| rate.0)).value,
+        ) else {
+            continue;
+        };
+        let is_far = (achieved / offered - 1.0).abs() > FAR_FROM_RATE;
+        if is_far && draws.iter().all(|(point, _)| *point != row.point) {
+            let drawn = format!("{} for {}", significant(achieved), significant(offered));
+            draws.push((&row.point, drawn));
+        }
+    }
+    if draws.is_empty() {
+        return None;
+    }
+    let draws: Vec<String> = draws.into_iter().map(|(_, drawn)| drawn).collect();
+    Some(format!(
+        "arrivals: drawn at {} req/s; more requests come closer",
+        draws.join(", ")
+    ))
+}
+
+/// A note on workers that had nothing to do while the last requests waited, which lowers `busy`.
+fn describe_idle_tail(row: &SummaryRow) -> Option<String> {
+    let idle = row.estimate_by(|run| run.idle_tail).value?;
+    let busy = row.estimate(Metric::Utilization).value?;
+    let without = busy / (1.0 - idle);
+    if without - busy < 0.01 {
+        return None;
+    }
+    Some(format!(
+        "\"{}\" at {}: no task ran in {:.0} % of the run's time, while the last requests waited for their policy; without it, \
+         busy is {:.1} %",
+        row.name(),
+        row.point,
+        100.0 * idle,
+        100.0 * without
+    ))
 }
 
 /// A line for each cell that ran at unmeasured batch sizes, over all runs with the same cost table.

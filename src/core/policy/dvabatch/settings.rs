@@ -152,6 +152,10 @@ impl Settings for DvaBatch {
         Some(Batches::Nodes(vec![self.max_batch; setup.cells.len()]))
     }
 
+    fn full_batch(&self) -> Option<u32> {
+        (self.window != Some(Nanos::ZERO)).then_some(self.max_batch)
+    }
+
     fn runs_parts(&self) -> bool {
         true
     }
