@@ -125,8 +125,8 @@ impl Usability {
                 "{count} of {all} rows deviate by more than their time and that of a step (the worst is {} at {}: {} ± {})",
                 worst.cell,
                 worst.batch,
-                worst.time,
-                Nanos(worst.deviation as u64)
+                round_digits(worst.time),
+                round_digits(Nanos::round(worst.deviation))
             );
             self.refuse(reason, PROFILE_AGAIN);
         }
@@ -134,7 +134,9 @@ impl Usability {
         let launch = launches.map(|row| row.time).max().unwrap_or_default();
         let step = steps.iter().map(|row| row.time).min().unwrap_or_default();
         if launch > LONGEST_LAUNCH.max(step) {
-            let reason = format!("a launch takes up to {launch}, and a step from {step} on");
+            let longest = round_digits(launch);
+            let shortest = round_digits(step);
+            let reason = format!("a launch takes up to {longest}, and a step from {shortest} on");
             self.refuse(reason, PROFILE_AGAIN);
         }
     }
@@ -188,6 +190,12 @@ pub fn describe_costs(table: &CostTable) -> Vec<String> {
 /// Whether a figure with this spread, in percent, says nothing.
 pub fn is_too_wide(spread: f64) -> bool {
     spread > LARGEST_SPREAD
+}
+
+/// The time with three significant digits.
+fn round_digits(time: Nanos) -> Nanos {
+    let scale = 10u64.pow(time.0.max(1).ilog10().saturating_sub(2));
+    Nanos(time.0.saturating_add(scale / 2) / scale * scale)
 }
 
 /// Whether the rows of a name are steps of a cell.
@@ -254,7 +262,7 @@ mod tests {
         // The profile of a starved process: 4,000 steps.
         assert_eq!(
             launch(2_882, 11_990_920),
-            "the profile is not usable: a launch takes up to 11.99092ms, and a step from 2.882us on; profile with more \
+            "the profile is not usable: a launch takes up to 12ms, and a step from 2.88us on; profile with more \
              --repeats, or on a machine that does nothing else"
         );
         assert_eq!(launch(2_882, 1_000_000), "the profile is usable");

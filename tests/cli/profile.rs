@@ -232,7 +232,7 @@ fn runs_with_costs_that_are_not_usable_say_so() {
         (
             "starved.csv",
             "lstm,1,2882,21\nlstm,8,9000,80\nlaunch,1,11528000,40000\n",
-            "a launch takes up to 11.528ms, and a step from 2.882us on",
+            "a launch takes up to 11.5ms, and a step from 2.88us on",
         ),
         (
             "remark.csv",
