@@ -47,7 +47,7 @@ impl LatencyParts {
     }
 
     /// The number of independent requests of which the share of long latencies would vary as much, at most the number
-    /// of requests. `None` with fewer than [`FEWEST_REQUESTS`], or if no request of a part was served.
+    /// of requests. `None` with fewer than 360, or if no request of a part was served.
     ///
     /// The longest tenth of the latencies is long. The variance of its share comes from overlapping batch means
     /// (Meketon and Schmeiser 1984) with batches of a 36th of the requests.
