@@ -92,13 +92,23 @@ fn loads_that_mislead_get_notes() {
          [arrivals]\nprocess = \"uniform\"\nrates = [100]\n[device]\ncosts = \"unit.csv\"\n\
          [[policy]]\nkind = \"control-limit\"\nwait_for = 4\nwindow = \"1s\"\n[[policy]]\nkind = \"unbatched\"\n",
     );
-    let said = |arrivals: &str| {
-        let set = format!("arrivals={arrivals}");
-        let run = ["sim", "wait.toml", "--out", "out", "--set", &set];
+    let said = |requests: u32, arrivals: &str| {
+        let requests = format!("workload.requests={requests}");
+        let arrivals = format!("arrivals={arrivals}");
+        let run = [
+            "sim",
+            "wait.toml",
+            "--out",
+            "out",
+            "--set",
+            &requests,
+            "--set",
+            &arrivals,
+        ];
         desk.run(&run).ok().stderr
     };
     // Requests arrive from 10 to 100 ms, and the last two are served at 1,090 ms. Three batches take 3 ms.
-    let uniform = said("{ process = 'uniform', rates = [100] }");
+    let uniform = said(10, "{ process = 'uniform', rates = [100] }");
     assert!(
         uniform.contains(
             "\"control-limit\" at 100: no task ran in 92 % of the run's time, while the last requests waited for their \
@@ -106,8 +116,8 @@ fn loads_that_mislead_get_notes() {
         ),
         "{uniform}"
     );
-    assert!(!uniform.contains("\"unbatched\"") && !uniform.contains("drawn at"));
-    let closed = said("{ process = 'closed', clients = [3, 4] }");
+    assert!(!uniform.contains("\"unbatched\" at 100: no task") && !uniform.contains("drawn at"));
+    let closed = said(10, "{ process = 'closed', clients = [3, 4] }");
     assert!(
         closed.contains(
             "\"control-limit\" at clients-3: fewer clients than the 4 requests that fill a batch, so each batch waits"
@@ -115,9 +125,12 @@ fn loads_that_mislead_get_notes() {
         "{closed}"
     );
     // All requests arrive in the first low state, at 1000 / 1.6 requests per second.
-    let short = said("{ process = 'mmpp', rates = [1000], ratio = 4, low = '100s', high = '25s' }");
+    let short = said(
+        2000,
+        "{ process = 'mmpp', rates = [1000], ratio = 4, low = '100s', high = '25s' }",
+    );
     assert!(
-        short.contains("arrivals: drawn at ")
+        short.contains("arrivals: drawn at 6")
             && short.contains(" for 1000 req/s; more requests come closer"),
         "{short}"
     );
