@@ -24,7 +24,7 @@ use crate::lab::search::{Search, Searched};
 ///
 /// Each replication brackets and bisects the rate with its own requests, in runs that grow until the 95 % interval over
 /// the replications is as narrow as the tolerance. A policy that waits for requests may miss the objective at low rates:
-/// then the lowest rate is reported too. Classes with an slo have to meet it each. Requests that are rejected or fail
+/// then the lowest rate is reported too. Each class with an slo must meet its own. Requests that are rejected or fail
 /// have missed the objective. Writes DIR/NAME/knee.csv, where NAME is the scenario's name, and its settings as
 /// knee.json; a later sim leaves both.
 #[derive(clap::Args, Clone, Debug)]
@@ -61,7 +61,7 @@ pub struct KneeArgs {
 /// Find the smallest number of workers with which each policy meets a latency objective at a rate
 ///
 /// A number of workers meets the objective if it does in every replication. The table also says what one worker less
-/// gives. Classes with an slo have to meet it each. Writes DIR/NAME/workers.csv, where NAME is the scenario's name, and
+/// gives. Each class with an slo must meet its own. Writes DIR/NAME/workers.csv, where NAME is the scenario's name, and
 /// its settings as workers.json; a later sim leaves both.
 #[derive(clap::Args, Clone, Debug)]
 pub struct WorkersArgs {
@@ -78,10 +78,20 @@ pub struct WorkersArgs {
 }
 
 pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
-    args.run(RateSearch, vec!["find-knee".into()], registry)
+    find_knee_in(args, args.scenarios(registry)?)
 }
 
 pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
+    find_workers_in(args, args.search.scenarios(registry)?)
+}
+
+/// Searches as [`find_knee`] does, in scenarios that were read.
+pub(super) fn find_knee_in(args: &KneeArgs, scenarios: Vec<Scenario>) -> Result<()> {
+    args.run(RateSearch, vec!["find-knee".into()], scenarios)
+}
+
+/// Searches as [`find_workers`] does, in scenarios that were read.
+pub(super) fn find_workers_in(args: &WorkersArgs, scenarios: Vec<Scenario>) -> Result<()> {
     let search = WorkerSearch {
         rate: Rate(args.rate),
         most: args.max_workers,
@@ -91,15 +101,26 @@ pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
         format!("--rate={}", args.rate),
         format!("--max-workers={}", args.max_workers),
     ];
-    args.search.run(search, words, registry)
+    args.search.run(search, words, scenarios)
 }
 
 impl KneeArgs {
+    /// The scenarios of the sweep.
+    fn scenarios(&self, registry: &Registry) -> Result<Vec<Scenario>> {
+        let sweeps = &self.sweeps.sweeps;
+        self.common.sweep(&self.asked.scenario, sweeps, registry)
+    }
+
     /// Searches; `words` are the name of the command and its own options.
-    fn run<S: ShowSearch>(&self, search: S, words: Vec<String>, registry: &Registry) -> Result<()> {
+    fn run<S: ShowSearch>(
+        &self,
+        search: S,
+        words: Vec<String>,
+        scenarios: Vec<Scenario>,
+    ) -> Result<()> {
         let common = &self.common;
         let mut asked = Vec::new();
-        for scenario in common.sweep(&self.asked.scenario, &self.sweeps.sweeps, registry)? {
+        for scenario in scenarios {
             let objective = self
                 .asked
                 .objective(&scenario, self.max_rejected, "100ms")?;
@@ -164,9 +185,7 @@ impl KneeArgs {
         };
         report.write_and_show(common, &rows, rows.len(), &search.note(&rows))
     }
-}
 
-impl KneeArgs {
     /// The words of the command that does the same search again, without the scenario.
     fn command(&self, mut words: Vec<String>) -> Vec<String> {
         words.extend(self.asked.words());

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::render::Shown;
-use super::{session, stop_on_ctrl_c};
+use super::{BatchlabCommand, find, refuse_option, session, stop_on_ctrl_c};
 use crate::base::error::{Error, Result};
 use crate::core::policy::registry::Registry;
 use crate::lab::run::executor::Executors;
@@ -15,8 +15,9 @@ use crate::lab::validate::rerun::{SearchAgain, Verification};
 
 /// Check results by making them again: run what a folder's run.json describes, and compare all files byte for byte
 ///
-/// Simulated runs are made again in a temporary folder; searches too. Of real runs, whose times can't be made again, each
-/// decision is: they are replayed. Inputs must be what they were. Exits with 1 if a file differs or is missing.
+/// Simulated runs, `find-knee` and `find-workers` are repeated in a temporary folder. Of real runs, whose times can't be
+/// made again, each decision is: they are replayed. Inputs must be what they were. Exits with 1 if a file differs or is
+/// missing. Exits with 2 if the results can't be verified.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Results folders, each of one scenario, such as results/sim/NAME
@@ -36,14 +37,8 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     let stop = stop_on_ctrl_c()?;
     let threads = session::caller_threads(args.threads.map_or(0, usize::from))?;
     let caller = session::caller_or_user(stop);
-    let search = |again: &SearchAgain| {
-        let mut words = vec!["batchlab".to_string()];
-        words.extend(again.words.iter().cloned());
-        words.extend([again.scenario.clone(), "--quiet".into(), "--out".into()]);
-        words.push(again.out.display().to_string());
-        let words = words.into_iter().map(OsString::from);
-        super::call(words, registry, executors, &caller).1
-    };
+    let search =
+        |again: &SearchAgain<'_>| session::answer(&caller, || search_again(again, executors)).1;
     let mut shown = args.shown.several();
     let mut differing = Vec::new();
     for folder in &args.results {
@@ -74,13 +69,34 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     }
 }
 
+/// Does a search again with the scenarios that its folder has.
+fn search_again(again: &SearchAgain<'_>, executors: &Executors) -> Result<()> {
+    let mut words = vec!["batchlab".to_string()];
+    words.extend(again.words.iter().cloned());
+    let file = again.scenarios[0].file.display().to_string();
+    words.extend(["--quiet".into(), "--out".into()]);
+    words.push(again.out.display().to_string());
+    words.extend(["--".into(), file]);
+    let words = words.into_iter().map(OsString::from);
+    let scenarios = again.scenarios.to_vec();
+    match super::parse(words, executors).map_err(|error| refuse_option(&error))? {
+        BatchlabCommand::FindKnee(args) => find::find_knee_in(&args, scenarios),
+        BatchlabCommand::FindWorkers(args) => find::find_workers_in(&args, scenarios),
+        _ => Err(Error::input("command: is not a search")),
+    }
+}
+
 /// What was found in a folder, with the files that differ or can't be compared.
 fn text(name: &str, found: &Verification) -> String {
     let verdict = match found.different.len() {
         0 => "verified",
         _ => "NOT VERIFIED",
     };
-    let mut text = format!("{name}\n  {verdict}: {} files are equal\n", found.equal);
+    let equal = match found.equal {
+        1 => "1 file is equal".to_string(),
+        count => format!("{count} files are equal"),
+    };
+    let mut text = format!("{name}\n  {verdict}: {equal}\n");
     for note in &found.notes {
         text += &format!("  {note}\n");
     }

@@ -18,12 +18,22 @@ pub struct ScenarioFigures {
 ///
 /// # Errors
 /// Fails if the results can't be read or a figure can't be written.
-pub fn draw(scenario: &Scenario, folder: &Path, stated: &[Stated]) -> Result<ScenarioFigures> {
+pub fn draw(scenario: &Scenario, results: &Path, stated: &[Stated]) -> Result<ScenarioFigures> {
+    draw_from(scenario, results, results, stated)
+}
+
+/// Draws the figures as [`draw`] does, but into another folder.
+pub fn draw_from(
+    scenario: &Scenario,
+    results: &Path,
+    folder: &Path,
+    stated: &[Stated],
+) -> Result<ScenarioFigures> {
     let mut figures = ScenarioFigures::default();
     if scenario.output.plots.is_empty() {
         return Ok(figures);
     }
-    let inputs = PlotInputs::open(&[folder])?;
+    let inputs = PlotInputs::open(&[results])?;
     for kind in &scenario.output.plots {
         let name = kind.to_string();
         let mut options = PlotOptions {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::desk::{Desk, SCENARIO};
+use crate::desk::{Desk, SCENARIO, files_below};
 use crate::recorded::{RESTLESS, record};
 
 #[test]
@@ -97,6 +97,16 @@ fn searches_are_made_again_with_their_options() {
     let ran = desk.run(&["verify", "out/t"]).ok();
     assert!(ran.stdout.starts_with("out/t\n  verified: "), "{ran:?}");
     assert!(!ran.stdout.contains("not compared"), "{ran:?}");
+    // Whatever has become of the scenario's file.
+    let scenario = desk.read("t.toml");
+    desk.write(
+        "t.toml",
+        scenario.replace("requests = 200", "requests = 300"),
+    );
+    assert_eq!(desk.run(&["verify", "out/t"]).ok().stdout, ran.stdout);
+    fs::remove_file(desk.path("t.toml")).unwrap();
+    assert_eq!(desk.run(&["verify", "out/t"]).ok().stdout, ran.stdout);
+    desk.write("t.toml", scenario);
     let workers = [
         "find-workers",
         "t.toml",
@@ -128,7 +138,105 @@ fn searches_are_made_again_with_their_options() {
     );
     desk.run(&["verify", "out/t"]).failed(
         2,
-        "out/t/workers.json: command: is not a search of batchlab",
+        "out/t/workers.json: command: is not a call of find-workers",
+    );
+}
+
+/// A coarse search.
+const COARSE: [&str; 12] = [
+    "find-knee",
+    "t.toml",
+    "--slo",
+    "50ms",
+    "--tolerance",
+    "0.1",
+    "--replications",
+    "2",
+    "--out",
+    "out",
+    "--quiet",
+    "--max-requests=2000",
+];
+
+#[test]
+fn a_search_that_cannot_be_made_again_is_explained() {
+    let desk = Desk::new();
+    let verify = || desk.run(&["verify", "out/t"]);
+    desk.run(&[&COARSE[..], &["--shard", "1/2"]].concat()).ok();
+    verify().failed(
+        2,
+        "out/t: has no knee.json: its search is not finished, or its shards are not merged; call find-knee with --resume",
+    );
+    desk.run(&[&COARSE[..], &["--resume"]].concat()).ok();
+    let settings = desk.read("out/t/knee.json");
+    let mut other: serde_json::Value = serde_json::from_str(&settings).unwrap();
+
+    // An own policy beside a known one, then alone.
+    let own = settings.replace("\"kind\": \"padded\"", "\"kind\": \"own\"");
+    desk.write("out/t/knee.json", own);
+    verify().failed(
+        2,
+        "out/t: nothing in it can be compared: the search has policies that are not in this program (B); verify it with",
+    );
+    other["scenario"]["policy"]
+        .as_array_mut()
+        .unwrap()
+        .remove(0);
+    other["scenario"]["policy"][0]["kind"] = "own".into();
+    desk.write("out/t/knee.json", other.to_string());
+    verify().failed(
+        2,
+        "out/t/knee.json: no policy of it is in this program (B), as policies in Python or in another crate are not",
+    );
+
+    // An earlier version wrote no command.
+    let mut other: serde_json::Value = serde_json::from_str(&settings).unwrap();
+    other.as_object_mut().unwrap().remove("command");
+    other["git_commit"] = "0000000".into();
+    desk.write("out/t/knee.json", format!("{other:#}\n"));
+    verify().failed(
+        2,
+        "out/t: nothing in it can be compared: an earlier version made the search and does not say with which options; \
+         call find-knee again",
+    );
+    desk.sim(&[]).ok();
+    let ran = verify().ok();
+    assert!(
+        ran.stdout.contains(": an earlier version made the search"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn folders_without_a_whole_run_name_the_way_out() {
+    let desk = Desk::new();
+    let verify = |folder: &str| desk.run(&["verify", folder]);
+    desk.sim(&["--shard", "1/2"]).ok();
+    let ran = verify("out/t");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    for line in [
+        "  files are missing as in a run that is not finished or whose shards are not merged; if it is one, go on with --resume,",
+        "  differs  A/200: is missing with all its files\n",
+        "  differs  summary.csv: is missing\n",
+    ] {
+        assert!(ran.stdout.contains(line), "{line}: {ran:?}");
+    }
+    desk.sim(&["--resume"]).ok();
+    verify("out/t").ok();
+    verify("out/t/A/200").failed(
+        2,
+        "out/t/A/200: is a part of results, which are verified as a whole; name out/t",
+    );
+    verify("out").failed(
+        2,
+        "out: has no run.json; it holds the results of 1 scenarios: name one, such as out/t",
+    );
+    fs::remove_dir_all(desk.path("out")).unwrap();
+    let words = "tune t.toml --policy A --over max_batch=1,2 --slo 1ns --replications 2 --max-requests 2000 --out out -q";
+    desk.run(&words.split(' ').collect::<Vec<_>>()).ok();
+    verify("out/t").failed(
+        2,
+        "out/t: has answers of tune only: no file says with which options tune ran; call it again with another --out, and",
     );
 }
 
@@ -160,7 +268,12 @@ fn a_changed_byte_a_missing_file_and_a_stranger_are_named() {
 fn what_cannot_be_verified_is_said() {
     let desk = Desk::new();
     desk.run(&["verify", "out/t"])
-        .failed(2, "out/t: has no run.json");
+        .failed(2, "out/t: cannot be read: ");
+    fs::create_dir_all(desk.path("out/t")).unwrap();
+    desk.run(&["verify", "out/t"]).failed(
+        2,
+        "out/t: has no run.json; name the folder that a run wrote",
+    );
     desk.sim(&[]).ok();
 
     // Another build of the program: only what names it may differ.
@@ -173,6 +286,15 @@ fn what_cannot_be_verified_is_said() {
         ran.stdout
             .contains("another build of the program made the results"),
         "{ran:?}"
+    );
+    other["scenario"]["device"]["launch"] = "graph".into();
+    desk.write("out/t/run.json", format!("{other:#}\n"));
+    let ran = desk.run(&["verify", "out/t"]);
+    assert!(
+        ran.stdout.contains(
+            "differs  run.json: scenario.device.launch: the folder has \"graph\", a new run gives nothing\n"
+        ),
+        "a key that was removed: {ran:?}"
     );
 
     // A policy that this program lacks, beside one that it has.
@@ -215,8 +337,8 @@ fn real_runs_are_verified_by_replay() {
     let ran = desk.run(&["verify", "out/t"]).ok();
     assert!(
         ran.stdout
-            .starts_with("out/t\n  verified: 8 files are equal\n"),
-        "{ran:?}"
+            .starts_with("out/t\n  verified: 10 files are equal\n"),
+        "two logs of four points, and two tables: {ran:?}"
     );
     assert!(
         ran.stdout
@@ -230,7 +352,77 @@ fn real_runs_are_verified_by_replay() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(
         ran.stdout
-            .contains("differs  A/100: another decision in the replay"),
+            .contains("differs  A/100: the replay decides differently: "),
+        "{ran:?}"
+    );
+}
+
+/// A summary of real runs is made again from what the points say of themselves, and each point names its files.
+#[test]
+fn files_that_real_runs_lack_are_named() {
+    let desk = Desk::new();
+    let words = "real t.toml --set workload.hidden=4 --set workload.requests=20 --set arrivals.rates=[900,1800] --repeats 2";
+    let words: Vec<&str> = words.split(' ').collect();
+    desk.run(&[&words[..], &["--out", "out", "-q"]].concat())
+        .ok();
+    let ran = desk.run(&["verify", "out/t"]).ok();
+    assert!(
+        ran.stdout
+            .starts_with("out/t\n  verified: 11 files are equal\n"),
+        "two logs of four points, and three tables: {ran:?}"
+    );
+    let whole = files_below(&desk.path("out"));
+    let restore = || {
+        for (name, bytes) in &whole {
+            let path = desk.path("out").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+    };
+    let unfinished = "files are missing as in a run that is not finished";
+    for file in [
+        "A/1800/batches-2.csv",
+        "A/1800/batches.csv",
+        "A/1800/point-2.json",
+        "A/1800/point.json",
+        "A/1800/requests.csv",
+        "A/1800/rounds.csv",
+        "A/1800/tasks.csv",
+        "differences.csv",
+        "host.json",
+        "lengths.csv",
+        "summary.csv",
+    ] {
+        fs::remove_file(desk.path("out/t").join(file)).unwrap();
+        let ran = desk.run(&["verify", "out/t"]);
+        let line = format!("  differs  {file}: is missing\n");
+        assert!(
+            ran.code == Some(1) && ran.stdout.contains(&line),
+            "{file}: {ran:?}"
+        );
+        let is_mark = file.contains("point") || file == "summary.csv";
+        assert_eq!(ran.stdout.contains(unfinished), is_mark, "{ran:?}");
+        restore();
+    }
+    fs::remove_dir_all(desk.path("out/t/B")).unwrap();
+    let batches = desk.read("out/t/A/900/batches-2.csv");
+    desk.write("out/t/A/900/batches-2.csv", &batches[..10]);
+    let ran = desk.run(&["verify", "out/t"]);
+    for line in [
+        "  differs  A/900/batches-2.csv: has 10 bytes, but ",
+        "  differs  B/900: is missing with all its files\n",
+        "  differs  B/1800: is missing with all its files\n",
+        "  differs  summary.csv: line 4: the folder has \"B,",
+    ] {
+        assert!(ran.stdout.contains(line), "{line}: {ran:?}");
+    }
+    restore();
+    for point in ["A/900", "A/1800", "B/900", "B/1800"] {
+        fs::remove_file(desk.path("out/t").join(point).join("rounds.csv")).unwrap();
+    }
+    let ran = desk.run(&["verify", "out/t"]);
+    assert!(
+        ran.code == Some(1) && ran.stdout.contains("B/1800/rounds.csv: is missing"),
         "{ran:?}"
     );
 }

@@ -169,7 +169,7 @@ pub fn read_json(path: &Path) -> Result<Value> {
 }
 
 /// The end of the error message about a folder without results, which may be the parent of results folders.
-fn scenarios_below(path: &Path) -> String {
+pub fn scenarios_below(path: &Path) -> String {
     let entries = fs::read_dir(path)
         .into_iter()
         .flatten()

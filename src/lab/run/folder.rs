@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rayon::prelude::*;
@@ -27,6 +28,7 @@ use crate::core::summary::Summary;
 use crate::core::summary::bounds::Bounds;
 use crate::core::summary::validity::Lateness;
 use crate::core::workload::shape::Shape;
+use crate::core::workload::trace::Requests;
 use crate::lab::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::lab::results::sweep_keys;
 use crate::lab::scenario::{PolicyEntry, Scenario, figure_files};
@@ -482,33 +484,49 @@ impl Folder {
         }
         row
     }
+}
 
-    pub(super) fn write_lengths(&self, shapes: &[Shape]) -> Result<()> {
-        let mut counts = BTreeMap::new();
-        for shape in shapes {
-            let sides = match shape {
-                Shape::Seq2Seq { source, target } => vec![*source, *target],
-                Shape::Llm { prompt, output } => vec![*prompt, *output],
-                other => vec![other.length()],
-            };
-            *counts.entry(sides).or_insert(0u64) += 1;
-        }
-        let has_pairs = counts.keys().any(|sides| sides.len() > 1);
-        write_whole(&self.path.join("lengths.csv"), |out| {
-            if has_pairs {
-                writeln!(out, "src_len,tgt_len,count")?;
-            } else {
-                writeln!(out, "length,count")?;
-            }
-            for (sides, count) in &counts {
-                for side in sides {
-                    write!(out, "{side},")?;
-                }
-                writeln!(out, "{count}")?;
-            }
-            Ok(())
-        })
+/// Writes `lengths.csv`, if all these requests have the same shapes.
+pub(crate) fn write_lengths(folder: &Path, samples: &[Arc<Requests>]) -> Result<()> {
+    let shapes = &samples[0].shapes;
+    if samples.iter().any(|sample| sample.shapes != *shapes) {
+        return Ok(());
     }
+    let mut counts = BTreeMap::new();
+    for shape in shapes.iter() {
+        let sides = match shape {
+            Shape::Seq2Seq { source, target } => vec![*source, *target],
+            Shape::Llm { prompt, output } => vec![*prompt, *output],
+            other => vec![other.length()],
+        };
+        *counts.entry(sides).or_insert(0u64) += 1;
+    }
+    let has_pairs = counts.keys().any(|sides| sides.len() > 1);
+    write_whole(&folder.join("lengths.csv"), |out| {
+        if has_pairs {
+            writeln!(out, "src_len,tgt_len,count")?;
+        } else {
+            writeln!(out, "length,count")?;
+        }
+        for (sides, count) in &counts {
+            for side in sides {
+                write!(out, "{side},")?;
+            }
+            writeln!(out, "{count}")?;
+        }
+        Ok(())
+    })
+}
+
+/// The name of the mark of a finished replication.
+pub(crate) fn mark_of_point(replication: u32) -> String {
+    numbered_name(replication, POINT)
+}
+
+/// Whether a file is the mark of a finished replication or search.
+pub(crate) fn is_mark_of_point(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    has_name(POINT, &name) || has_name(SEARCH, &name)
 }
 
 fn nanos_per(time: Duration, count: u64) -> Option<f64> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rayon::prelude::*;
 
 use super::executor::SelectedBackend;
-use super::folder::{EarlierResults, Folder};
+use super::folder::{EarlierResults, Folder, write_lengths};
 use super::inputs::RunInputs;
 use super::job::{Run, SweepRun};
 use super::lock::Lock;
@@ -371,13 +371,11 @@ impl<'s> Sweep<'s> {
 
     /// Writes `lengths.csv` and `bounds.json`, each only if it is the same in all variants.
     fn write_inputs(&self, folder: &Folder) -> Result<()> {
-        let mut requests = Vec::new();
+        let mut samples = Vec::new();
         for variant in self.variants.iter().flatten() {
-            requests.push(variant.inputs.sample()?);
+            samples.push(variant.inputs.sample()?);
         }
-        if requests.iter().all(|one| one.shapes == requests[0].shapes) {
-            folder.write_lengths(&requests[0].shapes)?;
-        }
+        write_lengths(&folder.path, &samples)?;
         let mut bounds = Vec::new();
         for variant in self.variants.iter().flatten() {
             bounds.push(variant.target.bounds(&variant.inputs)?);

@@ -11,7 +11,7 @@ use crate::lab::results::saved_results::read_json;
 use crate::lab::results::sweep_keys;
 use crate::lab::run::Run;
 use crate::lab::run::fingerprint::hash_of;
-use crate::lab::scenario::{LoadPoint, Scenario};
+use crate::lab::scenario::Scenario;
 
 const RUN: &str = "run.json";
 
@@ -72,28 +72,8 @@ impl Results {
                 .canonicalize()
                 .is_ok_and(|folder| folder.starts_with(&full))
         };
-        let mut points = Vec::new();
-        for (variant, scenario) in scenarios.iter().enumerate() {
-            for (policy, entry) in scenario.policies.iter().enumerate() {
-                let folder = root.join(folder_name(&entry.label));
-                let point = |load: LoadPoint| RecordedPoint {
-                    variant,
-                    run: Run {
-                        policy,
-                        load,
-                        replication: 0,
-                    },
-                    folder: folder.join(sweep_keys::point_folder(&load.to_string(), &entry.swept)),
-                };
-                points.extend(
-                    scenario
-                        .points()
-                        .into_iter()
-                        .map(point)
-                        .filter(|point| within(&point.folder)),
-                );
-            }
-        }
+        let mut points = list_points(root, &scenarios);
+        points.retain(|point| within(&point.folder));
         Ok(Results {
             scenarios,
             backend,
@@ -104,6 +84,29 @@ impl Results {
     pub fn scenario(&self, point: &RecordedPoint) -> &Scenario {
         &self.scenarios[point.variant]
     }
+}
+
+/// The points of scenarios in a results folder, whether they exist or not, in the order of [`Results::points`].
+pub(super) fn list_points(root: &Path, scenarios: &[Scenario]) -> Vec<RecordedPoint> {
+    let mut points = Vec::new();
+    for (variant, scenario) in scenarios.iter().enumerate() {
+        for (policy, entry) in scenario.policies.iter().enumerate() {
+            let folder = root.join(folder_name(&entry.label));
+            for load in scenario.points() {
+                let place = sweep_keys::point_folder(&load.to_string(), &entry.swept);
+                points.push(RecordedPoint {
+                    variant,
+                    run: Run {
+                        policy,
+                        load,
+                        replication: 0,
+                    },
+                    folder: folder.join(place),
+                });
+            }
+        }
+    }
+    points
 }
 
 /// The scenarios and the backend of a run, as its `run.json` says.
