@@ -53,7 +53,7 @@ use crate::base::shipped::{self, Shipped};
 use crate::core::policy::registry::Registry;
 use crate::lab::run::executor::Executors;
 use crate::lab::run::memory::MemoryAtOnce;
-use crate::lab::scenario::Scenario;
+use crate::lab::scenario::{Scenario, SweepOptions};
 use crate::lab::usability::Usability;
 
 const VERSION: &str = concat!(
@@ -348,8 +348,18 @@ impl Common {
         sweeps: &[String],
         registry: &Registry,
     ) -> Result<Vec<Scenario>> {
+        self.sweep_options(path, SweepOptions::new(sweeps), registry)
+    }
+
+    /// Reads a file as [`Common::sweep`] does, with the values of another option.
+    fn sweep_options(
+        &self,
+        path: &Path,
+        sweeps: SweepOptions<'_>,
+        registry: &Registry,
+    ) -> Result<Vec<Scenario>> {
         let path = Shipped::Scenario.find(path)?;
-        let mut scenarios = Scenario::expand(&path, &self.overrides, sweeps, registry)?;
+        let mut scenarios = Scenario::expand_options(&path, &self.overrides, sweeps, registry)?;
         note_built_in(files_of(&scenarios), self.quiet);
         for scenario in &mut scenarios {
             let mut swept = scenario.policies[0].swept.iter();

@@ -20,7 +20,7 @@ use crate::lab::results::sweep_keys::is_of_policy;
 use crate::lab::results::table::align;
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::{RunOptions, run_sweep};
-use crate::lab::scenario::{PolicyEntry, Scenario};
+use crate::lab::scenario::{PolicyEntry, Scenario, SweepOptions};
 use crate::lab::search::Finding;
 use crate::lab::search::control::{self, Optimum};
 use crate::lab::search::objective::{Effort, first_rate};
@@ -31,8 +31,8 @@ use crate::lab::search::workers::WorkerSearch;
 /// Find the settings with which a policy meets a latency objective at the highest rate, or with the smallest number of workers
 ///
 /// Tries all combinations of the values of --over by successive halving: each round is more precise than the one
-/// before, and settings go out that are worse than the best for the same requests. Of those that may be the best, it
-/// chooses the highest whose answer has no caveat. Writes DIR/NAME/tune.csv, the scenario with the chosen settings
+/// before, and drops settings that are worse than the best on the same requests. Of those that may be the best, it
+/// prefers answers without a caveat, and then the highest. Writes DIR/NAME/tune.csv, the scenario with the chosen settings
 /// (tuned.toml), and a picture of throughput and p99 of those that were left.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
@@ -144,17 +144,28 @@ fn find_entry<'s>(scenario: &'s Scenario, policy: &str) -> Result<&'s PolicyEntr
     )))
 }
 
-/// Why a key is no setting to choose, or `None` if it may be one.
-fn describe_no_setting(key: &str) -> Option<&'static str> {
+/// Why a key is not a setting to choose, or `None` if it may be one.
+fn describe_no_setting(key: &str, rate: Option<f64>) -> Option<&'static str> {
     let parts: Vec<&str> = key.split('.').collect();
     match parts[..] {
         ["seed"] => {
             Some("the seed draws the requests; --replications compares settings with several seeds")
         }
-        ["arrivals" | "metrics", ..] | ["class", _, "slo"] | ["workload", "requests"] => Some(
+        ["arrivals" | "class" | "metrics", ..]
+        | [
+            "workload",
+            "dataset" | "requests" | "time_scale" | "trace",
+            ..,
+        ] => Some(
             "the load and the objective are what the settings are compared for; give --rate, --slo or --set, or call \
              find-knee with --sweep",
         ),
+        ["label"] | ["output", ..] | ["policy", _, "label"] => {
+            Some("names or describes results; name a key that changes them")
+        }
+        ["device", "workers"] if rate.is_some() => {
+            Some("--rate looks for the number of workers; leave one of the two out")
+        }
         _ => None,
     }
 }
@@ -260,6 +271,9 @@ impl Args {
         for (key, value) in &chosen.entry.swept {
             overrides.push(format!("{key}={value}"));
         }
+        if let Some(workers) = chosen.answer.workers() {
+            overrides.push(format!("device.workers={workers}"));
+        }
         let text = scenario.text_with(&overrides)?;
         let mut head = format!(
             "# {}, with the settings that batchlab tune chose.\n# {}\n",
@@ -303,28 +317,26 @@ impl Args {
         over: &[String],
         registry: &Registry,
     ) -> Result<Vec<Scenario>> {
-        let mut sweeps = Vec::new();
         for values in over {
-            let key = values.split_once('=').map_or("", |(key, _)| key);
-            if let Some(problem) = describe_no_setting(key) {
+            let key = values.split_once('=').map_or("", |(key, _)| key).trim();
+            if let Some(problem) = describe_no_setting(key, self.rate) {
                 return Err(Error::mistake(
                     file,
                     format_args!("--over {key}: {problem}"),
                 ));
             }
-            // Keys of the scenario have a dot.
-            sweeps.push(if key.contains('.') {
-                values.clone()
-            } else {
-                format!("policy.\"{}\".{values}", self.policy)
-            });
         }
         let common = Common {
             overrides: without_sweep(&self.common),
             ..self.common.clone()
         };
+        let sweeps = SweepOptions {
+            option: "--over",
+            values: over,
+            policy: Some(&self.policy),
+        };
         let mut candidates = Vec::new();
-        for variant in common.sweep(file, &sweeps, registry)? {
+        for variant in common.sweep_options(file, sweeps, registry)? {
             for entry in &variant.policies {
                 self.refuse_keys_of_others(file, entry)?;
                 if entry.label == self.policy {

@@ -158,6 +158,71 @@ fn tune_goes_on_where_it_was_and_excludes_others() {
     tune(&values).failed(2, "out/t: another run is writing to this folder");
 }
 
+#[test]
+fn the_number_of_workers_that_was_found_is_written() {
+    let desk = images();
+    let tune = |more: &[&str]| desk.run(&[&TUNE[..], &FEW, &["--rate", "2500"], more].concat());
+    let told = tune(&["--over", "max_batch=1,2"]).ok().stdout;
+    assert!(told.contains("\n  T, max_batch=2  2 workers"), "{told}");
+    let tuned = desk.read("out/t/tuned.toml");
+    assert!(
+        tuned.contains("\nworkers = 2\n") && tuned.contains("max_batch = 2"),
+        "{tuned}"
+    );
+    tune(&["--over", "device.workers=1,2"]).failed(
+        2,
+        "t.toml: --over device.workers: --rate looks for the number of workers; leave one of the two out",
+    );
+}
+
+#[test]
+fn mistakes_in_settings_to_try_name_their_option() {
+    let desk = images();
+    for (over, message) in [
+        (
+            "max_batc=1,2",
+            "t.toml: --over max_batc=1,2: policy[0] (triton): max_batc: unknown key",
+        ),
+        (
+            "max_batch=1,,2",
+            "batchlab: --over max_batch=1,,2: a value is empty",
+        ),
+        (
+            "max_batch",
+            "--over max_batch: no value; write it as --over key.path=value",
+        ),
+        (
+            "device.workers=0",
+            "t.toml: --over device.workers=0: device.workers: must be a whole number",
+        ),
+        (
+            "policy.Z.window=1",
+            "t.toml: --over policy.Z.window=1: policy.Z.window: there is no \"Z\"",
+        ),
+        (
+            "policy.unbatched.costs=net.csv",
+            "t.toml: --over policy.unbatched.costs: is a key of unbatched",
+        ),
+        (
+            "label=a",
+            "t.toml: --over label: names or describes results",
+        ),
+        (
+            "class.a.share=1,2",
+            "t.toml: --over class.a.share: the load and the objective are what",
+        ),
+    ] {
+        desk.run(&[&TUNE[..], &["--over", over]].concat())
+            .failed(2, message);
+    }
+    let twice = ["--over", "max_batch=1,2", "--over", "policy.T.max_batch=4"];
+    desk.run(&[&TUNE[..], &twice].concat()).failed(
+        2,
+        "--over policy.T.max_batch=4: its key is in --over max_batch=1,2 too; give all values of a key at once",
+    );
+    assert!(!desk.path("out").exists());
+}
+
 /// The tuned scenario lies in another folder than the files that the given one lies beside.
 #[test]
 fn a_tuned_scenario_runs_where_it_is() {

@@ -382,7 +382,7 @@ fn mistakes_name_the_option_or_the_line() {
         ),
         (
             "policy.C.max_batch=4",
-            "sweep: policy.C.max_batch: there is no \"C\"; known: 0 (A), 1 (B)",
+            "policy.C.max_batch: there is no \"C\"; known: 0 (A), 1 (B)",
         ),
         (
             "policy.B=4",
@@ -397,11 +397,21 @@ fn mistakes_name_the_option_or_the_line() {
             "device.workers",
             "--sweep device.workers: no value; write it as --sweep key.path=value",
         ),
-        ("name=a,b", "sweep: name: tells where results go"),
+        ("name=a,b", "name=a,b: name: tells where results go"),
         ("policy.A.label=a,b", "tells where results go"),
     ] {
         sim(&desk, &["--sweep", sweep]).failed(2, message);
     }
+    let twice = [
+        "--sweep",
+        "device.workers=1",
+        "--sweep",
+        "device.workers=2,3",
+    ];
+    sim(&desk, &twice).failed(
+        2,
+        "--sweep device.workers=2,3: its key is in --sweep device.workers=1 too; give all values of a key at once",
+    );
     let twice = sim(
         &desk,
         &[

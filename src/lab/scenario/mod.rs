@@ -392,6 +392,28 @@ impl From<String> for Input {
     }
 }
 
+/// Values of swept keys, as options of the command line give them.
+#[derive(Clone, Copy, Debug)]
+pub struct SweepOptions<'a> {
+    /// The name of the option.
+    pub option: &'static str,
+    /// The text of each option, such as `device.workers=1,2,4`.
+    pub values: &'a [String],
+    /// The label of the policy to which keys without a dot belong. If there is none, they are keys of the scenario.
+    pub policy: Option<&'a str>,
+}
+
+impl<'a> SweepOptions<'a> {
+    /// The values of `--sweep`.
+    pub fn new(values: &'a [String]) -> Self {
+        SweepOptions {
+            option: "--sweep",
+            values,
+            policy: None,
+        }
+    }
+}
+
 /// The value that has this name in a scenario.
 pub fn parse_name<T: DeserializeOwned>(name: &str) -> Result<T, String> {
     T::deserialize(name.into_deserializer())
@@ -418,6 +440,16 @@ impl Scenario {
         sweeps: &[String],
         registry: &Registry,
     ) -> Result<Vec<Scenario>> {
+        Scenario::expand_options(path, overrides, SweepOptions::new(sweeps), registry)
+    }
+
+    /// Loads scenarios as [`Scenario::expand`] does, with the values of another option than `--sweep`.
+    pub fn expand_options(
+        path: &Path,
+        overrides: &[String],
+        sweeps: SweepOptions<'_>,
+        registry: &Registry,
+    ) -> Result<Vec<Scenario>> {
         let text = shipped::text(path)?;
         check::scenarios(
             &source::Source::new(path, text, overrides, sweeps)?,
@@ -442,7 +474,12 @@ impl Scenario {
     /// The text of the scenario's file with overrides, but without comments and sweep. It can be written to another
     /// folder, because inputs are named by where they were found.
     pub fn text_with(&self, overrides: &[String]) -> Result<String> {
-        let source = source::Source::new(&self.file, shipped::text(&self.file)?, overrides, &[])?;
+        let source = source::Source::new(
+            &self.file,
+            shipped::text(&self.file)?,
+            overrides,
+            SweepOptions::new(&[]),
+        )?;
         let table = toml::Spanned::new(0..0, source.parse()?);
         let mut table = toml::Table::deserialize(toml::de::Deserializer::from(table))
             .map_err(Error::failure)?;
@@ -483,7 +520,8 @@ impl Scenario {
         overrides: &[String],
         registry: &Registry,
     ) -> Result<Scenario> {
-        check::scenario_alone(&source::Source::new(file, text, overrides, &[])?, registry)
+        let source = source::Source::new(file, text, overrides, SweepOptions::new(&[]))?;
+        check::scenario_alone(&source, registry)
     }
 
     /// The loads, in the order of the file.

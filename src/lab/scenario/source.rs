@@ -1,4 +1,4 @@
-//! The text of a scenario: the file, the `--set` overrides and the `--sweep` options as one document, in which an
+//! The text of a scenario: the file, the `--set` overrides and the swept values as one document, in which an
 //! offset identifies the place of a key or value.
 
 use std::fmt::Display;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::sweep;
+use super::{SweepOptions, sweep};
 use crate::base::error::{Error, Result};
 use crate::base::shipped;
 
@@ -26,7 +26,7 @@ pub(super) struct Source {
     pub kept_in: Option<PathBuf>,
 }
 
-/// The values for a key: one from `--set KEY=VALUE`, or several from `--sweep KEY=V1,V2`.
+/// The values for a key: one from `--set KEY=VALUE`, or several from [`SweepOptions`].
 #[derive(Clone, Debug)]
 pub(super) struct Override {
     option: &'static str,
@@ -49,7 +49,7 @@ impl Source {
         file: &Path,
         text: String,
         overrides: &[String],
-        sweeps: &[String],
+        sweeps: SweepOptions<'_>,
     ) -> Result<Source> {
         let mut offset = text.len() + 1;
         let mut parse = |option, written: &String, split: fn(&str) -> Result<Vec<Span>, String>| {
@@ -65,8 +65,25 @@ impl Source {
             })
         };
         let overrides = overrides.iter().map(set).collect::<Result<_>>()?;
-        let sweep = |written| parse("--sweep", written, sweep::split);
-        let sweeps = sweeps.iter().map(sweep).collect::<Result<_>>()?;
+        let SweepOptions {
+            option,
+            values,
+            policy,
+        } = sweeps;
+        let mut sweeps: Vec<Override> = Vec::new();
+        for written in values {
+            let mut sweep = parse(option, written, sweep::split)?;
+            if let (Some(label), [_]) = (policy, &sweep.path[..]) {
+                sweep.path.splice(..0, ["policy".into(), label.into()]);
+            }
+            if let Some(other) = sweeps.iter().find(|other| other.path == sweep.path) {
+                let first = &other.written;
+                return Err(Error::input(format!(
+                    "{option} {written}: its key is in {option} {first} too; give all values of a key at once"
+                )));
+            }
+            sweeps.push(sweep);
+        }
         Ok(Source {
             file: file.to_path_buf(),
             text,
@@ -177,6 +194,12 @@ impl Source {
                 )
             }
         }
+    }
+
+    /// Whether a place is in an option with swept values.
+    pub fn is_in_sweep(&self, span: &Span) -> bool {
+        let first = self.sweeps.first();
+        first.is_some_and(|first| first.offset <= span.start)
     }
 
     pub fn error(&self, span: Span, problem: impl Display) -> Error {

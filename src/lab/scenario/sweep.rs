@@ -157,7 +157,12 @@ fn axis<'s>(
 
 impl SweptKey<'_> {
     pub fn refuse(&self, source: &Source, problem: &str) -> Error {
-        source.error(self.span.clone(), format!("sweep: {}: {problem}", self.key))
+        let table = if source.is_in_sweep(&self.span) {
+            ""
+        } else {
+            "sweep: "
+        };
+        source.error(self.span.clone(), format!("{table}{}: {problem}", self.key))
     }
 }
 
