@@ -98,6 +98,20 @@ pub(super) struct AnswerRow<A> {
     pub is_chosen: bool,
 }
 
+impl<A: Finding> AnswerRow<A> {
+    /// The class that limits the answer, if it is one of several with objectives.
+    fn limiting_class(&self) -> Option<&str> {
+        let class = self.answer.limiting_class();
+        class.filter(|_| self.objective.limits.len() > 1)
+    }
+
+    /// The limiting class in words, or nothing.
+    fn describe_limiting(&self) -> String {
+        let class = self.limiting_class();
+        class.map_or(String::new(), |class| format!("limited by class {class}"))
+    }
+}
+
 pub(super) type AnswerColumn<A> = Column<'static, AnswerRow<A>>;
 
 /// A search whose answers can be shown.
@@ -185,7 +199,7 @@ impl ShowSearch for RateSearch {
             let lowest = describe_rate(lowest, answer.lowest_half_width());
             format!("from {lowest}")
         });
-        vec![highest + mark, lowest, describe_limiting(answer)]
+        vec![highest + mark, lowest, row.describe_limiting()]
     }
 
     fn note(&self, rows: &[AnswerRow<Knee>]) -> String {
@@ -281,18 +295,12 @@ impl ShowSearch for WorkerSearch {
             }
         });
         let count = count_workers(workers) + mark;
-        vec![count, spare, fewer, describe_limiting(answer)]
+        vec![count, spare, fewer, row.describe_limiting()]
     }
 
     fn note(&self, _: &[AnswerRow<WorkerCount>]) -> String {
         String::new()
     }
-}
-
-/// The class that limits an answer, or nothing.
-fn describe_limiting(answer: &impl Finding) -> String {
-    let class = answer.limiting_class();
-    class.map_or(String::new(), |class| format!("limited by class {class}"))
 }
 
 /// What was searched for, and where the answers are written.
@@ -355,7 +363,7 @@ impl<S: ShowSearch> SearchReport<'_, S> {
         }
         columns.push(Column::optional(
             "limiting_class",
-            |row: &AnswerRow<S::Answer>| row.answer.limiting_class().map(str::to_owned),
+            |row: &AnswerRow<S::Answer>| row.limiting_class().map(str::to_owned),
         ));
         columns.push(Column::optional("caveat", |row: &AnswerRow<S::Answer>| {
             row.answer.caveat().map(str::to_owned)

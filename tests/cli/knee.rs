@@ -75,8 +75,6 @@ fn a_result_that_the_length_limits_is_marked() {
         "--out",
         "out",
         "-q",
-        "--slo",
-        "60s",
         "--replications",
         "1",
         "--tolerance",
@@ -90,7 +88,8 @@ fn a_result_that_the_length_limits_is_marked() {
         "--set",
         "arrivals.process=uniform",
     ];
-    let ran = desk.run(&[&words[..], &sets].concat()).ok();
+    let short = [&words[..], &sets, &["--slo", "60s"]].concat();
+    let ran = desk.run(&short).ok();
     assert!(
         ran.stdout
             .lines()
@@ -99,11 +98,11 @@ fn a_result_that_the_length_limits_is_marked() {
     );
     assert!(
         ran.stdout
-            .contains("? immediate: limited by runs of 5000 requests: an overload below "),
+            .contains("? immediate: limited by runs of 5000 requests: they are too short to show any overload; --max"),
         "{ran:?}"
     );
     let ran = desk
-        .run(&[&words[..], &sets, &["--format", "json"]].concat())
+        .run(&[&short[..], &["--format", "json"]].concat())
         .ok()
         .json();
     let row = &ran["rows"][0];
@@ -119,8 +118,15 @@ fn a_result_that_the_length_limits_is_marked() {
             .ends_with("--max-requests allows longer ones"),
         "{row}"
     );
+    let caveat = || desk.column("out/t/knee.csv", "caveat")[0].clone();
+    assert!(caveat().starts_with("limited by runs of 5000 requests"));
+    // 1 s at 1000 requests per second, in 5000 requests.
+    desk.run(&[&words[..], &sets, &["--slo", "1s"]].concat())
+        .ok();
     assert!(
-        desk.column("out/t/knee.csv", "caveat")[0].starts_with("limited by runs of 5000 requests")
+        caveat().contains("requests: an overload below 2"),
+        "{}",
+        caveat()
     );
 }
 
@@ -540,6 +546,18 @@ fn each_class_has_to_meet_its_objective() {
     ]);
     assert_eq!(limit(), "long");
     assert!(knee() > 1.3 * by_class, "{} {by_class}", knee());
+    // A single class has nothing beside it.
+    let head = desk.read("t.toml");
+    let one = "[[class]]\nname = \"long\"\nshare = 3\nslo = \"100ms\"\n";
+    desk.write("t.toml", head.replace(one, ""));
+    let told = find(&[]);
+    assert!(
+        !told.contains("limited by") && told.contains("of class short at most 5ms"),
+        "{told}"
+    );
+    assert_eq!(limit(), "");
+    assert_eq!(desk.column("out/t/knee.csv", "slo_ms"), ["5"]);
+    desk.write("t.toml", head);
     let told = find(&["--slo", "100ms"]);
     assert!(
         told.contains("with p99 at most 100ms, to 10 %"),

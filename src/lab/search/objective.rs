@@ -47,7 +47,7 @@ pub enum ObjectiveTime {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MissedObjective {
     pub reason: String,
-    /// The class whose requests missed their limit by the most, if limits are those of classes.
+    /// The class whose requests missed their limit furthest, if limits are those of classes.
     pub class: Option<String>,
     /// Whether the queue grew, so that it grows at higher rates too.
     pub saturated: bool,
@@ -199,7 +199,7 @@ impl Objective {
         }
     }
 
-    /// The group of requests that is nearest to its limit, or beyond it by the most: its limit, and what it attained.
+    /// The group of requests that is nearest to its limit, or furthest beyond it: its limit, and what it attained.
     pub(super) fn tightest<'a>(
         &'a self,
         attained: &'a Attainment,

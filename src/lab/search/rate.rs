@@ -391,7 +391,9 @@ fn fine_resolution(effort: &Effort) -> f64 {
 fn describe_limit(question: &Question<'_>, requests: u32, half_width: f64, rate: f64) -> String {
     let tolerance = question.effort.tolerance;
     let overload = question.objective.longest_slo().as_secs_f64() * rate / f64::from(requests);
-    let open = if overload > tolerance {
+    let open = if overload >= 1.0 {
+        "they are too short to show any overload".into()
+    } else if overload > tolerance {
         format!(
             "an overload below {:.1} % may meet the objective to the end of the run",
             100.0 * overload
