@@ -204,14 +204,8 @@ impl Objective {
         &'a self,
         attained: &'a Attainment,
     ) -> (&'a RequestLimit, &'a GroupAttainment) {
-        let part = |(limit, group): &(&RequestLimit, &GroupAttainment)| match group.latency {
-            _ if group.measured == 0 => 0.0,
-            Some(latency) => latency.as_secs_f64() / limit.slo.as_secs_f64(),
-            None => f64::INFINITY,
-        };
         let groups = self.limits.iter().zip(&attained.groups);
-        let tightest = groups.max_by(|a, b| part(a).total_cmp(&part(b)));
-        tightest.expect("an objective has a limit")
+        tightest(groups).expect("an objective has a limit")
     }
 
     /// Why a run did not meet the objective. `load` describes the load of the run.
@@ -261,6 +255,19 @@ impl Objective {
             saturated,
         }
     }
+}
+
+/// The group of requests that is nearest to its limit, or furthest beyond it, the last of several. A group without
+/// requests is far from it, and one of which too large a share was not served is beyond any limit.
+pub(super) fn tightest<'a>(
+    groups: impl Iterator<Item = (&'a RequestLimit, &'a GroupAttainment)>,
+) -> Option<(&'a RequestLimit, &'a GroupAttainment)> {
+    let part = |(limit, group): &(&RequestLimit, &GroupAttainment)| match group.latency {
+        _ if group.measured == 0 => 0.0,
+        Some(latency) => latency.as_secs_f64() / limit.slo.as_secs_f64(),
+        None => f64::INFINITY,
+    };
+    groups.max_by(|a, b| part(a).total_cmp(&part(b)))
 }
 
 /// The precision of a search, and the effort that it may take.

@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::objective::{Effort, RequestLimit, attain};
+use super::objective::{Effort, RequestLimit, attain, tightest};
 use super::{Finding, Question, Search};
 use crate::base::error::{Result, plural};
 use crate::base::units::{Nanos, Rate};
-use crate::core::summary::attainment::{Attainment, GroupAttainment};
+use crate::core::summary::attainment::Attainment;
 use crate::core::summary::stats::{Interval, interval};
 use crate::lab::run::Run;
 use crate::lab::run::executor::SelectedBackend;
@@ -207,13 +207,8 @@ impl PolicySearch<'_> {
     /// not served.
     fn worst<'t>(&'t self, trial: &'t Trial) -> (&'t RequestLimit, Option<Nanos>) {
         let objective = self.question.objective;
-        let part = |(limit, group): &(&RequestLimit, &GroupAttainment)| match group.latency {
-            Some(latency) => latency.as_secs_f64() / limit.slo.as_secs_f64(),
-            None => f64::INFINITY,
-        };
-        let tightest = trial.attained.iter().map(|one| objective.tightest(one));
-        let worst = tightest.max_by(|a, b| part(a).total_cmp(&part(b)));
-        let (limit, group) = worst.expect("there is a replication");
+        let replications = trial.attained.iter().map(|one| objective.tightest(one));
+        let (limit, group) = tightest(replications).expect("there is a replication");
         (limit, group.latency)
     }
 
