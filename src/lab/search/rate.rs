@@ -479,12 +479,12 @@ impl<T: FnMut(f64, bool) -> Result<Option<MissedObjective>>> Bracket<T> {
     fn find(mut self, start: SearchStart, requests: u32) -> Result<ReplicationResult> {
         let first = start.rate.clamp(self.lowest, self.highest);
         let nearby = match start.step {
-            Some(step) => self.search_nearby(first, 1.0 + step)?,
+            Some(step) => Some(self.search_nearby(first, 1.0 + step)?),
             None => None,
         };
         let ends = match nearby {
+            None | Some(Ends::Nowhere(_)) => self.search_all(first)?,
             Some(ends) => ends,
-            None => self.search_all(first)?,
         };
         let outcome;
         let mut lowest = None;
@@ -510,37 +510,46 @@ impl<T: FnMut(f64, bool) -> Result<Option<MissedObjective>>> Bracket<T> {
         })
     }
 
-    /// Brackets the highest rate by growing steps from a rate that is near to it. `None` if no lower rate meets the
-    /// objective.
-    fn search_nearby(&mut self, first: f64, mut factor: f64) -> Result<Option<Ends>> {
+    /// Brackets the highest rate by growing steps from a rate that is near to it.
+    fn search_nearby(&mut self, first: f64, mut factor: f64) -> Result<Ends> {
+        if let Some(miss) = (self.trial)(first, false)? {
+            return self.search_downwards(first, factor, miss);
+        }
         let mut low = first;
         let mut high = first;
-        let Some(mut miss) = (self.trial)(first, false)? else {
-            loop {
-                if high >= self.highest {
-                    return Ok(Some(Ends::Bound { low }));
-                }
-                low = high;
-                high = (high * factor).min(self.highest);
-                if let Some(MissedObjective { class, .. }) = (self.trial)(high, false)? {
-                    return Ok(Some(Ends::Between { low, high, class }));
-                }
-                factor = grow(factor);
+        loop {
+            if high >= self.highest {
+                return Ok(Ends::Bound { low });
             }
-        };
-        while low > self.lowest {
-            high = low;
-            low = (low / factor).max(self.lowest);
-            match (self.trial)(low, false)? {
-                None => {
-                    let class = miss.class;
-                    return Ok(Some(Ends::Between { low, high, class }));
-                }
-                Some(lower) => miss = lower,
+            low = high;
+            high = (high * factor).min(self.highest);
+            if let Some(MissedObjective { class, .. }) = (self.trial)(high, false)? {
+                return Ok(Ends::Between { low, high, class });
             }
             factor = grow(factor);
         }
-        Ok(None)
+    }
+
+    /// Tries rates downwards by growing steps from one that does not meet the objective.
+    fn search_downwards(
+        &mut self,
+        first: f64,
+        mut factor: f64,
+        mut miss: MissedObjective,
+    ) -> Result<Ends> {
+        let mut low = first;
+        while low > self.lowest {
+            let high = low;
+            low = (low / factor).max(self.lowest);
+            let is_lowest = low <= self.lowest;
+            let Some(lower) = (self.trial)(low, is_lowest)? else {
+                let class = miss.class;
+                return Ok(Ends::Between { low, high, class });
+            };
+            miss = lower;
+            factor = grow(factor);
+        }
+        Ok(Ends::Nowhere(miss.reason))
     }
 
     /// Tries rates in steps of a factor of two, then those between them if none meets the objective.
@@ -562,7 +571,8 @@ impl<T: FnMut(f64, bool) -> Result<Option<MissedObjective>>> Bracket<T> {
     /// requests may meet the objective at higher rates only. If none of them meets it, tries rates downwards.
     fn search_by_doubling(&mut self, first: f64) -> Result<Ends> {
         let mut holding = None;
-        let mut missing: Option<(f64, Option<String>)> = None;
+        // The lowest of the rates above the last one that meets the objective.
+        let mut missing: Option<(f64, MissedObjective)> = None;
         let mut rate = first;
         loop {
             match (self.trial)(rate, true)? {
@@ -571,8 +581,9 @@ impl<T: FnMut(f64, bool) -> Result<Option<MissedObjective>>> Bracket<T> {
                     missing = None;
                 }
                 Some(miss) => {
-                    missing.get_or_insert((rate, miss.class));
-                    if miss.saturated {
+                    let saturated = miss.saturated;
+                    missing.get_or_insert((rate, miss));
+                    if saturated {
                         break;
                     }
                 }
@@ -583,44 +594,34 @@ impl<T: FnMut(f64, bool) -> Result<Option<MissedObjective>>> Bracket<T> {
             rate = (2.0 * rate).min(self.highest);
         }
         match (holding, missing) {
-            (Some(low), Some((high, class))) => Ok(Ends::Between { low, high, class }),
-            (Some(low), None) => Ok(Ends::Bound { low }),
-            (None, missing) => {
-                let mut class = missing.and_then(|(_, class)| class);
-                let mut low = first;
-                loop {
-                    let high = low;
-                    low = (low / 2.0).max(self.lowest);
-                    let is_lowest = low <= self.lowest;
-                    match (self.trial)(low, is_lowest)? {
-                        None => return Ok(Ends::Between { low, high, class }),
-                        Some(miss) if is_lowest => return Ok(Ends::Nowhere(miss.reason)),
-                        Some(miss) => class = miss.class,
-                    }
-                }
+            (Some(low), Some((high, MissedObjective { class, .. }))) => {
+                Ok(Ends::Between { low, high, class })
             }
+            (Some(low), None) => Ok(Ends::Bound { low }),
+            (None, Some((_, miss))) => self.search_downwards(first, 2.0, miss),
+            (None, None) => unreachable!("a rate was tried"),
         }
     }
 
-    /// Bisects on a logarithmic scale between a rate that meets the objective and a higher one that does not, and
-    /// returns the middle of the last bracket, with the class that misses its objective at its upper end.
+    /// Bisects on a logarithmic scale between a rate that meets the objective and a lower or higher one that does not,
+    /// and returns the middle of the last bracket, with the class that misses its objective at the latter end.
     fn bisect(
         &mut self,
-        mut low: f64,
-        mut high: f64,
+        mut holding: f64,
+        mut missing: f64,
         mut class: Option<String>,
     ) -> Result<(f64, Option<String>)> {
-        while high / low > 1.0 + self.resolution {
-            let middle = (low * high).sqrt();
+        while (missing / holding).max(holding / missing) > 1.0 + self.resolution {
+            let middle = (missing * holding).sqrt();
             match (self.trial)(middle, false)? {
-                None => low = middle,
+                None => holding = middle,
                 Some(miss) => {
-                    high = middle;
+                    missing = middle;
                     class = miss.class;
                 }
             }
         }
-        Ok(((low * high).sqrt(), class))
+        Ok(((missing * holding).sqrt(), class))
     }
 
     /// Looks for the lowest rate that meets the objective, below one that does. `None` if the lowest rate that the
@@ -666,15 +667,8 @@ impl<T: FnMut(f64, bool) -> Result<Option<MissedObjective>>> Bracket<T> {
                 }
             }
         }
-        while holding / missing > 1.0 + self.resolution {
-            let middle = (missing * holding).sqrt();
-            if (self.trial)(middle, false)?.is_none() {
-                holding = middle;
-            } else {
-                missing = middle;
-            }
-        }
-        Ok(Some((missing * holding).sqrt()))
+        let (lowest, _) = self.bisect(holding, missing, None)?;
+        Ok(Some(lowest))
     }
 }
 
@@ -706,6 +700,23 @@ mod tests {
             class: None,
             saturated,
         })
+    }
+
+    fn question<'a>(
+        scenario: &'a Scenario,
+        objective: &'a Objective,
+        effort: &'a Effort,
+        record: &'a SearchRecord,
+    ) -> Question<'a> {
+        static STOP: AtomicBool = AtomicBool::new(false);
+        Question {
+            scenario,
+            objective,
+            effort,
+            record,
+            stop: &STOP,
+            progress: &|| (),
+        }
     }
 
     fn find(
@@ -803,14 +814,8 @@ mod tests {
             max_requests: 2_000_000,
             near: None,
         };
-        let question = Question {
-            scenario: &scenario,
-            objective: &objective,
-            effort: &effort,
-            record: &SearchRecord::default(),
-            stop: &AtomicBool::new(false),
-            progress: &|| (),
-        };
+        let record = SearchRecord::default();
+        let question = question(&scenario, &objective, &effort, &record);
         let exact = 773.5;
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut search = || {
@@ -885,14 +890,8 @@ mod tests {
             max_requests: 0,
             near: None,
         };
-        let question = Question {
-            scenario: &scenario,
-            objective: &objective,
-            effort: &effort,
-            record: &SearchRecord::default(),
-            stop: &AtomicBool::new(false),
-            progress: &|| (),
-        };
+        let record = SearchRecord::default();
+        let question = question(&scenario, &objective, &effort, &record);
         let mut ended = 0;
         for (policy, rate) in
             (0..scenario.policies.len()).flat_map(|policy| (1..9).map(move |i| (policy, i * 100)))
@@ -928,6 +927,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_rate_is_tried_twice() {
+        for first in [1.0, 100.0, 1e4, HIGHEST] {
+            for step in [Some(0.01), None] {
+                let mut tried = Vec::new();
+                let trial = |rate: f64, _| {
+                    assert!(!tried.contains(&rate), "{rate} from {first}");
+                    tried.push(rate);
+                    Ok(miss("too high", true).filter(|_| rate > 1_000.0))
+                };
+                let start = SearchStart {
+                    rate: first,
+                    step,
+                    lowest: LowestStart::Unknown,
+                };
+                find(trial, start, HIGHEST);
+            }
+        }
+        let mut tried = Vec::new();
+        let trial = |rate: f64, _| {
+            tried.push(rate);
+            Ok(miss("never", true))
+        };
+        let start = SearchStart {
+            rate: LOWEST,
+            step: None,
+            lowest: LowestStart::Unknown,
+        };
+        find(trial, start, HIGHEST);
+        assert_eq!(tried, [LOWEST, LOWEST * SQRT_2, LOWEST]);
     }
 
     #[test]
