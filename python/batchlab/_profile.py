@@ -18,8 +18,8 @@ class Costs:
     """A measured cost table: a row for each size, with the median time and the deviation of single calls in
     nanoseconds.
 
-    Give it to `sim` as `set={"device.costs": costs}`. `noise` says how the times of calls wandered. `notes` says whether
-    the table can be used, and if not, why.
+    Give it to `sim` as `set={"device.costs": costs}`. `noise` says how the times of calls wandered. `notes` says
+    whether the table can be used, and if not, why.
     """
 
     def __init__(self, table: Table, noise: Table, texts: tuple[str, str]) -> None:

@@ -43,7 +43,9 @@ def test_a_function_serves_the_requests() -> None:
     assert pathlib.Path(run.path).exists()
     assert run.notes[-1].startswith("the runs are ")
     # One real run has no spread to compare a difference with.
-    compared = bl.compare(run, bl.sim(SCENARIO, set={"device.costs": {"cell": ["lstm"], "batch": [1], "ns": [300_000]}}))
+    compared = bl.compare(
+        run, bl.sim(SCENARIO, set={"device.costs": {"cell": ["lstm"], "batch": [1], "ns": [300_000]}})
+    )
     assert compared.notes[-1].startswith("the comparison is not usable: ")
     assert set(compared["verdict"]) <= {"unknown", "inside"}
 
