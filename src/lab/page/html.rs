@@ -34,7 +34,7 @@ pub fn lines_within(lines: &[Vec<String>], bytes: usize) -> usize {
     for (place, line) in lines.iter().enumerate() {
         let mut row = ROW_BYTES;
         for cell in line {
-            row += CELL_BYTES + cell.len();
+            row += html_cell(cell).len();
         }
         match left.checked_sub(row) {
             Some(rest) => left = rest,
@@ -44,10 +44,8 @@ pub fn lines_within(lines: &[Vec<String>], bytes: usize) -> usize {
     lines.len()
 }
 
-/// The most bytes of a row of a table without its cells.
+/// The bytes of a row of a table without its cells.
 const ROW_BYTES: usize = "<tr></tr>\n".len();
-/// The most bytes of a cell without its text.
-const CELL_BYTES: usize = "<td class=\"number\"></td>".len();
 
 /// A cell of a table. Numbers are aligned on the right.
 fn html_cell(cell: &str) -> String {
