@@ -924,7 +924,7 @@ mod tests {
         let with = rows
             .replace(",ns\n", ",ns,late_ns\n")
             .replace("000000\n", "000000,\n")
-            + "500,8,,70,9\n570,8,,70,-3\n";
+            + "1000500,8,,70,9\n1000570,8,,70,-3\n";
         let both = NoiseRecord::parse(&with, "n.csv").unwrap();
         assert_eq!(both.describe(), alone.describe());
         assert_eq!(alone.describe_starts(), None);

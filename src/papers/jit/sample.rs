@@ -236,7 +236,8 @@ mod tests {
                 "id,arrival_ns,shape\n0,0,chain:3\n",
                 "request 0 is chain:3, which is not a tree",
             ),
-            ("", "holds no trees"),
+            ("", "is empty"),
+            ("# nothing but a comment\n", "holds no trees"),
         ] {
             assert_eq!(
                 TreeSamples::read_from(text.as_bytes(), true)

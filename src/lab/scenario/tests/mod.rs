@@ -87,8 +87,13 @@ max_batch = { encoder = 4, decoder = 2 }
 impl Desk {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for file in ["lengths.csv", "costs.csv", "trace.csv"] {
-            fs::write(folder.path().join(file), "").unwrap();
+        let lengths = "src_len,tgt_len,count\n5,4,1\n";
+        for (file, text) in [
+            ("lengths.csv", lengths),
+            ("costs.csv", ""),
+            ("trace.csv", ""),
+        ] {
+            fs::write(folder.path().join(file), text).unwrap();
         }
         Desk { folder }
     }
