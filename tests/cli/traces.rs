@@ -376,7 +376,8 @@ fn what_is_odd_about_a_trace_is_said() {
         ])
         .ok();
     assert!(
-        ran.stderr.contains("left out 1 leaves -NONE-"),
+        ran.stderr
+            .contains("left out 1 leaf without a word (-NONE-), and the nodes"),
         "{}",
         ran.stderr
     );

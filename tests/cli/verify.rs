@@ -66,7 +66,11 @@ fn simulated_results_are_made_again_whatever_made_them() {
     let mut command = desk.command(&["verify", "t"]);
     command.current_dir(parent);
     let ran: crate::desk::Ran = command.output().unwrap().into();
-    ran.failed(2, "no such file");
+    assert_eq!(ran.code, Some(2));
+    for file in ["lengths.csv", "costs.csv"] {
+        let message = format!("no such file: {file}");
+        assert!(ran.stderr.contains(&message), "{ran:?}");
+    }
 }
 
 #[test]

@@ -100,13 +100,9 @@ fn print_notes(imported: &ImportedRequests, name: &str) {
     }
     let empty = imported.empty_leaves;
     if empty > 0 {
+        let leaves = if empty == 1 { "leaf" } else { "leaves" };
         say(format_args!(
-            "{name}: left out {} -NONE-, which are no words, and the nodes that had no other leaves",
-            if empty == 1 {
-                "1 leaf".into()
-            } else {
-                format!("{empty} leaves")
-            }
+            "{name}: left out {empty} {leaves} without a word (-NONE-), and the nodes that had no other leaves"
         ));
     }
     if imported.sorted {
