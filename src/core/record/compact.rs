@@ -256,6 +256,7 @@ impl Recorder for CompactRecord {
     }
 
     fn arrive(&mut self, request: &Request<'_>, _handled: Nanos) {
+        self.execution.this_round.arrivals += 1;
         let number = request.id.0;
         let at = request.arrival;
         let class = self.class_of(request);
