@@ -237,7 +237,6 @@ mod tests {
                 "request 0 is chain:3, which is not a tree",
             ),
             ("", "is empty"),
-            ("# nothing but a comment\n", "holds no trees"),
         ] {
             assert_eq!(
                 TreeSamples::read_from(text.as_bytes(), true)
