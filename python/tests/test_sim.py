@@ -79,23 +79,6 @@ def test_results_in_memory_need_no_temporary_folder(monkeypatch: pytest.MonkeyPa
         run.path  # noqa: B018
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much memory is free")
-def test_runs_that_need_more_memory_than_there_is_are_refused() -> None:
-    code = """
-import resource
-resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-import batchlab
-for out in None, "out":
-    try:
-        batchlab.sim("quickstart", set={"workload.requests": 50_000_000}, threads=2, out=out)
-    except batchlab.InputError as error:
-        print(error)
-"""
-    asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert asked.stdout.count('; set output.record = "stream", which forgets requests') == 2, asked
-    assert "workload.requests = 50000000 with 2 runs at once needs about 7.8 GiB of memory" in asked.stdout
-
-
 def test_the_slowest_request_is_explained_by_its_rank(run: bl.Run) -> None:
     assert str(run.explain("Padded batching", 8000, request="worst")).startswith("request ")
     with pytest.raises(bl.InputError, match="neither a number"):
