@@ -132,7 +132,13 @@ pub fn start_threads(count: usize, on_thread: Option<OnThread>) -> Result<rayon:
             })
             .build(),
     };
-    pool.map_err(|cause| Error::failure(format!("threads can't be started: {cause}")))
+    let pool =
+        pool.map_err(|cause| Error::failure(format!("threads can't be started: {cause}")))?;
+    if on_thread.is_some() {
+        // The caller may end at any time, and must know of all threads by then. This waits until each has begun.
+        pool.broadcast(|_| ());
+    }
+    Ok(pool)
 }
 
 fn with_call<T>(work: impl FnOnce(&mut ActiveCall) -> T) -> Option<T> {
