@@ -137,10 +137,11 @@ impl<R: Recorder> Engine<'_, R> {
             &mut self.outcomes.rejected,
         ));
         let submitted = self.tasks.submitted_tasks() - before;
-        if let Some(clock) = clock
-            && submitted > 0
-        {
-            self.recorder.decide(clock.elapsed(), submitted);
+        if submitted > 0 {
+            if let Some(clock) = clock {
+                self.recorder.decide(clock.elapsed(), submitted);
+            }
+            self.recorder.submit(TaskId(before), now);
         }
         self.recorder.preempt(&mut self.tasks.preempted);
         self.settle(now)

@@ -39,9 +39,8 @@ pub struct Execution {
     pub end: Nanos,
     /// The time after the last arrival in which no task ran and some later task was still to come.
     pub idle_tail: Nanos,
-    /// The instant since which no task runs.
-    idle_since: Option<Nanos>,
-    last_round: Nanos,
+    /// The latest instant at which requests arrived.
+    last_arrival: Nanos,
     /// Measurements of host time, which are never part of a reproducible result.
     pub decisions: Decisions,
 }
@@ -96,29 +95,24 @@ impl Execution {
             now,
             ..std::mem::take(&mut self.this_round)
         };
-        self.begin_idle_time(&round);
+        if round.arrivals > 0 {
+            self.last_arrival = now;
+            self.idle_tail = Nanos::ZERO;
+        }
         if self.options.rounds {
             self.rounds.push(round);
         }
     }
 
-    /// Begins to count idle time if no task runs. Only what follows the last arrival counts.
+    /// Adds the idle time before tasks, if all earlier tasks are done. Only time after the last arrival counts.
     #[inline]
-    fn begin_idle_time(&mut self, round: &Round) {
-        self.last_round = round.now;
-        if round.arrivals > 0 {
-            self.idle_tail = Nanos::ZERO;
-            self.idle_since = None;
-        }
-        if self.decisions.tasks == self.task_count {
-            self.idle_since.get_or_insert(round.now);
+    pub(super) fn submit(&mut self, first: TaskId, now: Nanos) {
+        if first.0 == self.task_count {
+            self.idle_tail += now.saturating_since(self.end.max(self.last_arrival));
         }
     }
 
     pub(super) fn decide(&mut self, time: Duration, tasks: u64) {
-        if let Some(since) = self.idle_since.take() {
-            self.idle_tail += self.last_round - since;
-        }
         self.decisions.calls += 1;
         self.decisions.tasks += tasks;
         self.decisions.time += time;

@@ -122,6 +122,12 @@ pub trait Recorder {
         self.execution_mut().end_round(now);
     }
 
+    /// Records that tasks were submitted, of which this one is the first.
+    #[inline]
+    fn submit(&mut self, first: TaskId, now: Nanos) {
+        self.execution_mut().submit(first, now);
+    }
+
     /// Records the host time of a call of the policy that submitted tasks.
     #[inline]
     fn decide(&mut self, time: Duration, tasks: u64) {

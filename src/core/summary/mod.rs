@@ -70,7 +70,7 @@ pub struct Summary {
     /// The fraction of the run's time in which each worker was busy.
     pub worker_utilization: Vec<f64>,
     /// The share of the run's time that passed after the last arrival without a task, while the last requests waited for
-    /// their policy; `None` below 5 %.
+    /// their policy. `None` if it is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_tail: Option<f64>,
     /// Whether the system did not keep up, or `None` if the run is too short to tell.
@@ -219,9 +219,8 @@ fn run_time(execution: &Execution, arrivals: Option<(Nanos, Nanos)>) -> Option<f
 }
 
 fn idle_tail(execution: &Execution, arrivals: Option<(Nanos, Nanos)>) -> Option<f64> {
-    const LEAST: f64 = 0.05;
     let share = execution.idle_tail.as_secs_f64() / run_time(execution, arrivals)?;
-    (share >= LEAST).then_some(share)
+    (share > 0.0).then_some(share)
 }
 
 fn mean_utilization(workers: &[f64]) -> Option<f64> {
