@@ -46,7 +46,7 @@ pub struct Sequence {
     last: Nanos,
     /// The longest time between two tokens.
     pub worst_gap: Nanos,
-    /// The instant of the token after it, or after the first of several that are as long.
+    /// The instant of the token after it, or after the last of several that are as long.
     pub worst_gap_end: Nanos,
     pub preemptions: u32,
     /// The number of tokens that are still to come. While the sequence decodes, it is the number when decoding began.
@@ -151,7 +151,7 @@ impl Tokens {
             let lesser = worker
                 .worst
                 .iter()
-                .rposition(|other| other.gap >= gap)
+                .rposition(|other| other.gap > gap)
                 .map_or(0, |last| last + 1);
             worker.worst.truncate(lesser);
             worker.worst.push(TickGap {
@@ -239,7 +239,7 @@ impl Tokens {
 impl Sequence {
     /// Takes note of a time between two tokens that ended at an instant.
     fn note_gap(&mut self, gap: Nanos, end: Nanos) {
-        if gap > self.worst_gap {
+        if gap >= self.worst_gap {
             self.worst_gap = gap;
             self.worst_gap_end = end;
         }
