@@ -3,10 +3,8 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::units::Nanos;
-use crate::core::cost::table::{CostTable, MeasuredRow};
-use crate::core::workload::row_names::{
-    BANDWIDTH, DEMAND, LAUNCH, PERSISTENT, RESERVED, SUFFIXES, WHOLE,
-};
+use crate::core::cost::table::{CostTable, MeasuredRow, is_demand};
+use crate::core::workload::row_names::{BANDWIDTH, LAUNCH, PERSISTENT, RESERVED, SUFFIXES, WHOLE};
 
 /// The largest spread of repeated runs, in percent of their mean or median, with which a figure says anything.
 pub const LARGEST_SPREAD: f64 = 100.0;
@@ -175,10 +173,16 @@ impl Usability {
     }
 }
 
-/// What a reader should know of a cost table: why it cannot be used, and which times look like mistakes.
-pub fn describe_costs(table: &CostTable) -> Vec<String> {
+/// The judgement on a cost table.
+pub fn judge_table(table: &CostTable) -> Usability {
     let mut usability = Usability::new("the costs are");
     usability.judge_costs(table);
+    usability
+}
+
+/// What a reader should know of a cost table: why it cannot be used, and which times look like mistakes.
+pub fn describe_costs(table: &CostTable) -> Vec<String> {
+    let usability = judge_table(table);
     let mut notes = Vec::new();
     if !usability.is_usable() {
         notes.push(format!("{}: {}", table.name(), usability.sentence()));
@@ -209,7 +213,7 @@ fn is_step(name: &str) -> bool {
 /// Whether single measurements of a row deviate by more than its time. Little overheads may, as long as a step takes
 /// longer than they deviate.
 fn is_vague(row: &MeasuredRow, steps: &[&MeasuredRow]) -> bool {
-    let is_time = !row.cell.ends_with(DEMAND) && row.cell != BANDWIDTH;
+    let is_time = !is_demand(&row.cell) && row.cell != BANDWIDTH;
     let smaller = steps.iter().filter(|step| step.batch <= row.batch);
     let size = smaller.clone().map(|step| step.batch).max();
     let nearest = smaller.filter(|step| Some(step.batch) == size);

@@ -90,7 +90,8 @@ fn loads_that_mislead_get_notes() {
         "wait.toml",
         "name = \"wait\"\n[workload]\nmodel = \"dnn:x\"\ndataset = \"constant:1\"\nrequests = 10\n\
          [arrivals]\nprocess = \"uniform\"\nrates = [100]\n[device]\ncosts = \"unit.csv\"\n\
-         [[policy]]\nkind = \"control-limit\"\nwait_for = 4\nwindow = \"1s\"\n[[policy]]\nkind = \"unbatched\"\n",
+         [[policy]]\nkind = \"control-limit\"\nwait_for = 4\nwindow = \"1s\"\n[[policy]]\nkind = \"unbatched\"\n\
+         [[policy]]\nkind = \"triton\"\nmax_batch = 4\nmax_queue_delay = \"1s\"\ninstances = 2\n",
     );
     let said = |requests: u32, arrivals: &str| {
         let requests = format!("workload.requests={requests}");
@@ -109,18 +110,18 @@ fn loads_that_mislead_get_notes() {
     };
     // Requests arrive from 10 to 100 ms, and the last two are served at 1,090 ms. Three batches take 3 ms.
     let uniform = said(10, "{ process = 'uniform', rates = [100] }");
-    assert!(
-        uniform.contains(
-            "\"control-limit\" at 100: no task ran in 92 % of the run's time, while the last requests waited for their \
-             policy; without it, busy is 3.3 %\n"
-        ),
-        "{uniform}"
-    );
-    assert!(!uniform.contains("\"unbatched\" at 100: no task") && !uniform.contains("drawn at"));
+    for policy in ["control-limit", "triton"] {
+        let note = format!(
+            "\"{policy}\" at 100: no task ran in 92 % of the run's time, while the last requests waited for their policy; \
+             without it, busy is 3.3 %\n"
+        );
+        assert!(uniform.contains(&note), "{uniform}");
+    }
+    assert!(!uniform.contains("\"unbatched\" at 100: no task") && !uniform.contains("differ"));
     let closed = said(10, "{ process = 'closed', clients = [3, 4] }");
     assert!(
         closed.contains(
-            "\"control-limit\" at clients-3: fewer clients than the 4 requests that fill a batch, so each batch waits"
+            "\"control-limit\" at clients-3: 4 requests fill a batch, and there are fewer clients, so each batch waits"
         ),
         "{closed}"
     );
@@ -130,8 +131,8 @@ fn loads_that_mislead_get_notes() {
         "{ process = 'mmpp', rates = [1000], ratio = 4, low = '100s', high = '25s' }",
     );
     assert!(
-        short.contains("arrivals: drawn at 6")
-            && short.contains(" for 1000 req/s; more requests come closer"),
+        short.contains("arrivals differ from the rates asked for: 6")
+            && short.contains(" instead of 1000 req/s; with more requests they come closer"),
         "{short}"
     );
 }

@@ -261,6 +261,18 @@ fn runs_with_costs_that_are_not_usable_say_so() {
         let note = format!("{folder}: costs that are not usable: {name}: {why}\n");
         assert!(ran.stderr.contains(&note), "{note} in {}", ran.stderr);
     }
+    // Each table of a sweep is judged, not only the first.
+    for name in ["good.csv", "vague.csv"] {
+        let deviation = if name == "good.csv" { 10 } else { 1_000_000 };
+        desk.write(name, format!("{header}lstm,1,1000000,{deviation}\n"));
+    }
+    let swept = ["--sweep", "device.costs=good.csv,vague.csv"];
+    let ran = desk.run(&[&["sim", "t.toml", "--out", "swept"], &swept[..]].concat());
+    let stderr = ran.ok().stderr;
+    assert!(
+        stderr.contains("vague.csv: the costs are not usable: ") && !stderr.contains("good.csv: "),
+        "{stderr}"
+    );
     let ran = desk.run(&["sim", "t.toml", "--out", "out"]).ok();
     assert!(!ran.stderr.contains("usable"), "{}", ran.stderr);
     assert!(!desk.read("out/t/run.json").contains("usable"));

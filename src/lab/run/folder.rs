@@ -32,7 +32,7 @@ use crate::core::workload::trace::Requests;
 use crate::lab::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::lab::results::sweep_keys;
 use crate::lab::scenario::{PolicyEntry, Scenario, figure_files};
-use crate::lab::usability::Usability;
+use crate::lab::usability::judge_table;
 
 /// The format of `run.json` and of marks. It changes when the meaning of these files does.
 const FORMAT: u64 = 1;
@@ -597,13 +597,13 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
         out.write_all(b"\n")
     })
 }
+
 /// The cost tables that cannot be used, each with the reasons.
 fn unusable_costs(scenarios: &[&Scenario]) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for scenario in scenarios {
         for (name, table) in scenario.cost_tables() {
-            let mut usability = Usability::new("the costs are");
-            usability.judge_costs(table);
+            let usability = judge_table(table);
             if !usability.is_usable() {
                 all.insert(format!("{name}: {}", usability.reasons().join("; ")));
             }

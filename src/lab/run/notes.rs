@@ -1,6 +1,6 @@
 //! What a reader of a sweep's results should know beside the numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::sweep::RunReport;
 use super::verify::{LargestError, Verified};
@@ -40,7 +40,7 @@ impl RunReport {
                 scenario.metrics.warmup
             ));
         }
-        notes.extend(describe_tables(scenario));
+        notes.extend(describe_tables(scenarios));
         notes.extend(clients_below_a_batch(scenarios));
         if let Some(why) = &self.traditional {
             notes.push(format!(
@@ -69,8 +69,11 @@ impl RunReport {
 }
 
 /// Why each cost table cannot be used, and what is doubtful about it.
-fn describe_tables(scenario: &Scenario) -> Vec<String> {
-    let tables = scenario.cost_tables();
+fn describe_tables(scenarios: &[Scenario]) -> Vec<String> {
+    let mut tables = BTreeMap::new();
+    for scenario in scenarios {
+        tables.extend(scenario.cost_tables());
+    }
     tables.into_values().flat_map(describe_costs).collect()
 }
 
@@ -105,23 +108,26 @@ fn clients_below_a_batch(scenarios: &[Scenario]) -> Vec<String> {
                 let LoadPoint::Clients(clients) = load else {
                     continue;
                 };
+                if clients >= full {
+                    continue;
+                }
                 let found = loads.entry((policy.label.as_str(), full)).or_default();
                 let load = load.to_string();
-                if clients < full && !found.contains(&load) {
+                if !found.contains(&load) {
                     found.push(load);
                 }
             }
         }
     }
-    loads.retain(|_, loads| !loads.is_empty());
-    let note = |((label, full), loads): (&(&str, u32), &Vec<String>)| {
-        format!(
-            "\"{label}\" at {}: fewer clients than the {full} requests that fill a batch, so each batch waits for its whole \
+    let mut notes = Vec::new();
+    for ((label, full), loads) in loads {
+        notes.push(format!(
+            "\"{label}\" at {}: {full} requests fill a batch, and there are fewer clients, so each batch waits for its whole \
              window; add clients or make batches smaller",
             loads.join(", ")
-        )
-    };
-    loads.iter().map(note).collect()
+        ));
+    }
+    notes
 }
 
 /// The cost table of a row's policy, or an empty text.
@@ -182,9 +188,13 @@ pub fn notes_on_rows(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> Stri
 /// The share by which drawn arrivals may differ from the rate that was asked for without a note.
 const FAR_FROM_RATE: f64 = 0.05;
 
+/// The smallest share of the run's time without a task after the last arrival that gets a note.
+const LEAST_IDLE: f64 = 0.05;
+
 /// A note on arrivals that were drawn at other rates than those asked for, once for each load.
 fn describe_draws(rows: &[SummaryRow]) -> Option<String> {
-    let mut draws: Vec<(&str, String)> = Vec::new();
+    let mut points = BTreeSet::new();
+    let mut draws = Vec::new();
     for row in rows {
         let (Some(offered), Some(achieved)) = (
             row.estimate_by(|run| run.offered.map(|rate| rate.0)).value,
@@ -193,17 +203,17 @@ fn describe_draws(rows: &[SummaryRow]) -> Option<String> {
             continue;
         };
         let is_far = (achieved / offered - 1.0).abs() > FAR_FROM_RATE;
-        if is_far && draws.iter().all(|(point, _)| *point != row.point) {
-            let drawn = format!("{} for {}", significant(achieved), significant(offered));
-            draws.push((&row.point, drawn));
+        if is_far && points.insert(&row.point) {
+            let achieved = significant(achieved);
+            let offered = significant(offered);
+            draws.push(format!("{achieved} instead of {offered}"));
         }
     }
     if draws.is_empty() {
         return None;
     }
-    let draws: Vec<String> = draws.into_iter().map(|(_, drawn)| drawn).collect();
     Some(format!(
-        "arrivals: drawn at {} req/s; more requests come closer",
+        "arrivals differ from the rates asked for: {} req/s; with more requests they come closer",
         draws.join(", ")
     ))
 }
@@ -211,6 +221,9 @@ fn describe_draws(rows: &[SummaryRow]) -> Option<String> {
 /// A note on workers that had nothing to do while the last requests waited, which lowers `busy`.
 fn describe_idle_tail(row: &SummaryRow) -> Option<String> {
     let idle = row.estimate_by(|run| run.idle_tail).value?;
+    if idle < LEAST_IDLE {
+        return None;
+    }
     let busy = row.estimate(Metric::Utilization).value?;
     let without = busy / (1.0 - idle);
     if without - busy < 0.01 {

@@ -621,7 +621,7 @@ fn deviation(text: &str, column: &str) -> Result<Option<f64>, String> {
 }
 
 /// Whether the rows of a name are demands (`CELL.demand`).
-fn is_demand(name: &str) -> bool {
+pub(crate) fn is_demand(name: &str) -> bool {
     name.strip_suffix(DEMAND)
         .is_some_and(|cell| cell.ends_with('.'))
 }
