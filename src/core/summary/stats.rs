@@ -92,6 +92,11 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// The half-width in percent of a value, or `None` if the value is 0.
+    pub fn percent_of(&self, value: f64) -> Option<f64> {
+        Some(100.0 * self.half_width / value).filter(|percent| percent.is_finite())
+    }
+
     pub fn contains(&self, value: f64) -> bool {
         (value - self.mean).abs() <= self.half_width
     }

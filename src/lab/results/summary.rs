@@ -154,11 +154,18 @@ impl SummaryRow {
         };
         let mut rows = Vec::with_capacity(first.classes.len());
         for (place, (class, _)) in first.classes.iter().enumerate() {
-            let runs = self
-                .runs
-                .iter()
-                .filter_map(|run| Some(run.classes.get(place)?.1.clone()))
-                .collect();
+            let mut runs = Vec::with_capacity(self.runs.len());
+            for run in &self.runs {
+                let Some((_, class)) = run.classes.get(place) else {
+                    continue;
+                };
+                let mut class = class.clone();
+                if run.saturated == Some(true) {
+                    // Requests would depend on the length of the run, however many there are.
+                    class.forget_independent();
+                }
+                runs.push(class);
+            }
             rows.push(SummaryRow {
                 class: class.clone(),
                 runs,
@@ -196,8 +203,8 @@ impl SummaryRow {
 
     /// The half-width of the 95 % prediction interval of one more replication, in percent of the mean.
     pub fn spread(&self, metric: Metric) -> Option<f64> {
-        let Interval { mean, half_width } = prediction(&self.values(|run| metric.value(run))?)?;
-        Some(100.0 * half_width / mean).filter(|spread| spread.is_finite())
+        let interval = prediction(&self.values(|run| metric.value(run))?)?;
+        interval.percent_of(interval.mean)
     }
 
     /// A value of each replication, or `None` unless all replications have it.
