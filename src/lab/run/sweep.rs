@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rayon::prelude::*;
+use serde_json::json;
 
 use super::executor::SelectedBackend;
 use super::folder::{EarlierResults, Folder, write_lengths};
@@ -549,12 +550,8 @@ pub fn estimate_memory(
     let mut known = BTreeMap::new();
     for scenario in scenarios {
         let workload = &scenario.workload;
-        let key = (
-            workload.load.drawn(),
-            workload.source().to_path_buf(),
-            workload.model.name(),
-            scenario.output.record == Record::Stream,
-        );
+        let is_stream = scenario.output.record == Record::Stream;
+        let key = json!([workload, scenario.classes, is_stream]).to_string();
         if let Some(same) = known.get(&key) {
             memory.push(*same);
             continue;
