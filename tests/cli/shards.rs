@@ -336,7 +336,7 @@ fn too_many_combinations_are_refused() {
     desk.sim(&["--plan", "--sweep", &workers, "--sweep", &batches])
         .failed(
             2,
-            "all swept keys together have 160400 combinations; at most 100000; take fewer values",
+            "all swept keys together have 160400 combinations, and at most 100000 are allowed; take fewer values",
         );
 }
 

@@ -33,6 +33,8 @@ use crate::lab::results::sweep_keys::{self, distinct};
 const GENERATORS: &[&str] = &["constant:", "generator:", "complete-tree:"];
 /// The most combinations of swept keys, each with a policy. A scenario takes about 3 kB for each of them.
 const MOST_COMBINATIONS: u64 = 100_000;
+/// The keys of `[device]` that name files.
+const DEVICE_INPUTS: [&str; 4] = ["costs", "roofline", "grnn", "noise"];
 /// The longest name of a folder, in bytes, that file systems allow.
 const MAX_FOLDER: usize = 255;
 /// The longest name of a policy or scenario, which leaves some bytes for suffixes.
@@ -42,10 +44,7 @@ const MAX_NAME: usize = 200;
 pub(super) fn scenarios(source: &Source, registry: &Registry) -> Result<Vec<Scenario>> {
     let mut root = source.parse()?;
     let axes = sweep::axes(source, &mut root)?;
-    let policies = root
-        .get("policy")
-        .and_then(|list| list.get_ref().as_array())
-        .map_or(0, |items| items.len());
+    let policies = policy_items(&root).len();
     let combinations = sweep::count_combinations(&axes, policies);
     if let Some(first) = axes.first()
         && combinations > MOST_COMBINATIONS
@@ -53,8 +52,8 @@ pub(super) fn scenarios(source: &Source, registry: &Registry) -> Result<Vec<Scen
         return Err(first.refuse(
             source,
             &format!(
-                "all swept keys together have {combinations} combinations; at most {MOST_COMBINATIONS}; take fewer values, \
-                 or divide them over several calls"
+                "all swept keys together have {combinations} combinations, and at most {MOST_COMBINATIONS} are allowed; \
+                 take fewer values, or divide them over several calls"
             ),
         ));
     }
@@ -117,7 +116,6 @@ fn further_mistakes(root: &Section<'_>, registry: &Registry, axes: &[SweptKey<'_
         let table = root.table.get_ref().get(table)?.get_ref();
         table.get(key)?.get_ref().as_str()
     };
-    let mut mistakes = Vec::new();
     let input = |table: &str, key: &str| text(table, key).map(|text| Input::from(text.to_string()));
     let mut problems = Vec::new();
     let mut dataset = input("workload", "dataset");
@@ -137,12 +135,15 @@ fn further_mistakes(root: &Section<'_>, registry: &Registry, axes: &[SweptKey<'_
         _ => {}
     }
     problems.extend(found.err());
-    for key in ["costs", "roofline", "grnn", "noise"] {
+    for key in DEVICE_INPUTS {
         let mut found = input("device", key);
         problems.extend(find_input(&format!("device.{key}"), &mut found, file).err());
     }
-    mistakes.extend(problems.iter().map(|problem| root.refuse(problem)));
-    for (index, item) in policy_items(root).iter().enumerate() {
+    let mut mistakes: Vec<Error> = problems
+        .iter()
+        .map(|problem| root.refuse(problem))
+        .collect();
+    for (index, item) in policy_items(root.table.get_ref()).iter().enumerate() {
         for own in sweep::product(axes, Some(index)) {
             let read = policy_section(root, index, item, &own)
                 .and_then(|mut section| read_policy(&mut section, registry).map(drop));
@@ -235,12 +236,10 @@ fn check_scenario(
         noise,
         ..
     } = &mut device;
-    for (key, input) in [
-        ("costs", costs),
-        ("roofline", roofline),
-        ("grnn", grnn),
-        ("noise", noise),
-    ] {
+    for (key, input) in DEVICE_INPUTS
+        .into_iter()
+        .zip([costs, roofline, grnn, noise])
+    {
         find_input(&format!("device.{key}"), input, file)?;
     }
     output
@@ -591,8 +590,8 @@ fn find(given: &str, scenario: &Path) -> Result<PathBuf, String> {
 }
 
 /// The tables of policies; none if the key has another value.
-fn policy_items<'r, 's>(root: &'r Section<'s>) -> &'r [Spanned<DeValue<'s>>] {
-    let list = root.table.get_ref().get("policy");
+fn policy_items<'r, 's>(root: &'r DeTable<'s>) -> &'r [Spanned<DeValue<'s>>] {
+    let list = root.get("policy");
     list.and_then(|list| list.get_ref().as_array())
         .map_or(&[][..], |items| items)
 }
@@ -623,7 +622,7 @@ fn policies(
     choices: &[Choice<'_, '_>],
     cost_files: &mut CostFiles,
 ) -> Result<Vec<PolicyEntry>> {
-    let items = policy_items(root);
+    let items = policy_items(root.table.get_ref());
     if items.is_empty() {
         return Err(root.refuse("policy: there is none; at least one [[policy]] table is needed"));
     }
