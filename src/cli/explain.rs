@@ -25,6 +25,9 @@ use crate::lab::validate::results::{RecordedPoint, Results};
 /// shows why the policy chose this cell type, this batch size and this moment. A real run needs its recording
 /// (output.tasks = true).
 #[derive(clap::Args, Clone, Debug)]
+#[command(
+    override_usage = "batchlab explain [OPTIONS] <RESULTS> <request|task> <N>\n       batchlab explain [OPTIONS] <RESULTS> --slowest <N>"
+)]
 pub struct Args {
     /// The folder of one point (OUT/SCENARIO/POLICY/RATE), or a folder with only one point; with --slowest, any folder
     /// of results
