@@ -1,5 +1,5 @@
 use super::times::Times;
-use super::warmup::{TENTH, Truncation, Warmup, mser5};
+use super::warmup::{AUTO_PARTS, Truncation, Warmup, mser5};
 use crate::base::units::Nanos;
 use crate::core::record::Outcome;
 use crate::core::record::full::{FullRecord, to_instant};
@@ -130,7 +130,7 @@ impl<'a> OrderedRecord<'a> {
     pub fn warmup(&self, rule: Warmup) -> (usize, Option<bool>) {
         let all = self.order.len();
         match rule {
-            Warmup::Auto => (all / TENTH, None),
+            Warmup::Auto => (all / AUTO_PARTS, None),
             Warmup::None => (0, None),
             Warmup::Requests(n) => ((n as usize).min(all), None),
             // `as` maps NaN to zero and saturates; a fraction above 1 leaves out all.

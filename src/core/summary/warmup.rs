@@ -12,8 +12,8 @@ pub enum Warmup {
     Requests(u32),
 }
 
-/// The part of the requests that [`Warmup::Auto`] leaves out is one in this number.
-pub const TENTH: usize = 10;
+/// [`Warmup::Auto`] leaves out the first of this number of equal parts.
+pub const AUTO_PARTS: usize = 10;
 
 /// The result of [`mser5`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use crate::core::record::compact::{CompactOptions, CompactRecord};
 use crate::core::record::full::FullRecord;
 use crate::core::record::{RecordOptions, Recorder};
 use crate::core::summary::Measure;
-use crate::core::summary::warmup::{TENTH, Warmup};
+use crate::core::summary::warmup::{AUTO_PARTS, Warmup};
 use crate::core::workload::arrivals::{
     ClosedLoop, OpenLoop, RequestSource, RequestSupply, RequestsInMemory, within_the_clock,
 };
@@ -362,7 +362,7 @@ impl<'s> RunInputs<'s> {
         let warmup = match warmup {
             Warmup::None => 0,
             // A compact record cannot look back, so that MSER-5 was refused.
-            Warmup::Auto | Warmup::Mser5 => count / TENTH as u64,
+            Warmup::Auto | Warmup::Mser5 => count / AUTO_PARTS as u64,
             Warmup::Share(share) => (share * count as f64) as u64,
             Warmup::Requests(requests) => requests.into(),
         };

@@ -7,7 +7,7 @@ use batchlab::record::parts::LatencyParts;
 use batchlab::results::columns::Metric;
 use batchlab::results::summary::SummaryRow;
 use batchlab::summary::stats::{Quantile, mean, quantiles};
-use batchlab::summary::warmup::TENTH;
+use batchlab::summary::warmup::AUTO_PARTS;
 use batchlab::summary::{Summary, Times};
 use batchlab::units::Nanos;
 use rand::SeedableRng;
@@ -216,7 +216,7 @@ impl Coverage {
 /// The figures of a run by the rules of `warmup = "auto"`, from the latencies in the order of arrival.
 fn summarize(latencies: &mut [u64]) -> Summary {
     let completed = latencies.len() as u64;
-    let measured = &mut latencies[completed as usize / TENTH..];
+    let measured = &mut latencies[completed as usize / AUTO_PARTS..];
     let mut parts = LatencyParts::new(measured.len() as u64);
     for (rank, latency) in measured.iter().enumerate() {
         parts.add(rank as u64, *latency);
