@@ -12,7 +12,7 @@
 //! | 16 | 35.6 | 16.5 | 7.3 | 7.6 to 12.2 |
 //! | 32 | 33.4 | | 7.5 | |
 //!
-//! In float32 the prototype is faster than cuBLAS at 8 and at 16 rows. In bfloat16 its best variant is about as fast as
+//! The prototype is faster than cuBLAS in float32 at 8 and at 16 rows. Its best variant in bfloat16 is about as fast as
 //! cuBLAS, and its other variants are slower. So cuBLAS stays the default elsewhere. The kernel of this program has not
 //! been measured on a GPU yet. `device.step_kernels` takes one or the other for all batches, for measurements.
 
