@@ -28,6 +28,7 @@ pub fn run(
     workers: usize,
     stop: &AtomicBool,
 ) -> Result<()> {
+    let decides_when_idle = policy.decides_when_idle();
     let mut engine = Engine {
         source,
         policy,
@@ -40,6 +41,9 @@ pub fn run(
     loop {
         if stop.load(Ordering::Relaxed) || engine.recorder.has_missed() {
             return Err(Error::Interrupted);
+        }
+        if decides_when_idle {
+            engine.admit_until_decision(wake)?;
         }
         let until = engine.source.peek().into_iter().chain(wake).min();
         let first = engine.backend.wait(until);
@@ -114,6 +118,27 @@ impl<R: Recorder> Engine<'_, R> {
             let request = Request { shape, ..request };
             self.policy.arrive(&request, &mut self.outcomes);
             self.settle(now)?;
+        }
+        Ok(())
+    }
+
+    /// Admits the requests that arrive before the next decision of a policy that [decides only when a worker is
+    /// idle](Policy::decides_when_idle): before a task ends, if all workers have one. Each arrives at its own instant,
+    /// so that nothing differs but the number of rounds.
+    #[inline]
+    fn admit_until_decision(&mut self, wake: Option<Nanos>) -> Result<()> {
+        if self.tasks.some_idle() {
+            return Ok(());
+        }
+        let Some(completion) = self.backend.next_completion() else {
+            return Ok(());
+        };
+        let until = wake.map_or(completion, |wake| wake.min(completion));
+        while let Some(arrival) = self.source.peek()
+            && arrival < until
+        {
+            self.admit_requests(arrival)?;
+            self.recorder.end_round(arrival);
         }
         Ok(())
     }

@@ -22,6 +22,12 @@ pub trait Backend {
     /// clock may return `None` earlier, so that a user can stop the run.
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion>;
 
+    /// When the engine will learn of the next completion, if no other task is submitted. `None` if nothing runs or the
+    /// backend does not know, as in real time.
+    fn next_completion(&self) -> Option<Nanos> {
+        None
+    }
+
     /// Whether the backend needs the nodes of a task. Listing them takes time in proportion to the batch.
     fn wants_members(&self) -> bool {
         false

@@ -65,6 +65,10 @@ impl Policy for Admission {
     fn works_ahead(&self) -> bool {
         self.policy.works_ahead()
     }
+
+    fn decides_when_idle(&self) -> bool {
+        self.policy.decides_when_idle()
+    }
 }
 
 #[cfg(test)]

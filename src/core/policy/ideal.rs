@@ -104,4 +104,8 @@ impl Policy for IdealPolicy {
             });
         }
     }
+
+    fn decides_when_idle(&self) -> bool {
+        true
+    }
 }

@@ -73,6 +73,12 @@ pub trait Policy {
         None
     }
 
+    /// Whether [`Policy::schedule`] does nothing unless a worker is idle. A simulation then does not call it at other
+    /// instants, which saves most of the work of a busy system.
+    fn decides_when_idle(&self) -> bool {
+        false
+    }
+
     /// Whether the policy also submits to workers with unfinished tasks.
     fn works_ahead(&self) -> bool {
         false

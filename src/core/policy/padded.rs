@@ -409,6 +409,10 @@ impl Policy for PaddedPolicy {
         self.settings.ahead > 0 || self.closed.is_some()
     }
 
+    fn decides_when_idle(&self) -> bool {
+        !self.works_ahead()
+    }
+
     fn wake_at(&self) -> Option<Nanos> {
         if self.settings.window == Nanos::ZERO {
             return None;

@@ -165,4 +165,8 @@ impl Policy for StaticPolicy {
             });
         }
     }
+
+    fn decides_when_idle(&self) -> bool {
+        true
+    }
 }

@@ -255,6 +255,10 @@ impl<P: Fn(&mut IterationPlan<'_, '_>)> Policy for Continuous<P> {
             next.submit();
         }
     }
+
+    fn decides_when_idle(&self) -> bool {
+        true
+    }
 }
 
 impl WorkerSequences {

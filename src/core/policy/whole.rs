@@ -21,6 +21,22 @@ pub fn policy_from_rule<Q: 'static>(
         arrive,
         rule,
         wake: None,
+        decides_when_idle: false,
+    })
+}
+
+/// A policy that is a rule on a queue, as in [`policy_from_rule`], which does nothing unless a worker is idle.
+pub fn policy_for_idle_workers<Q: 'static>(
+    queue: Q,
+    arrive: impl FnMut(&mut Q, &Request<'_>) + 'static,
+    rule: impl FnMut(&mut Q, &mut Dispatch<'_>) -> Option<Nanos> + 'static,
+) -> Box<dyn Policy> {
+    Box::new(ByRule {
+        queue,
+        arrive,
+        rule,
+        wake: None,
+        decides_when_idle: true,
     })
 }
 
@@ -29,6 +45,7 @@ struct ByRule<Q, A, R> {
     arrive: A,
     rule: R,
     wake: Option<Nanos>,
+    decides_when_idle: bool,
 }
 
 impl<Q, A: FnMut(&mut Q, &Request<'_>), R: FnMut(&mut Q, &mut Dispatch<'_>) -> Option<Nanos>> Policy
@@ -44,6 +61,10 @@ impl<Q, A: FnMut(&mut Q, &Request<'_>), R: FnMut(&mut Q, &mut Dispatch<'_>) -> O
 
     fn wake_at(&self) -> Option<Nanos> {
         self.wake
+    }
+
+    fn decides_when_idle(&self) -> bool {
+        self.decides_when_idle
     }
 }
 
@@ -117,7 +138,7 @@ pub fn first_come<K: 'static>(
     mut submit: impl FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>) + 'static,
 ) -> Result<Box<dyn Policy>, String> {
     require_positive([("max_batch", max_batch)])?;
-    Ok(policy_from_rule(
+    Ok(policy_for_idle_workers(
         FirstCome::new(max_batch),
         move |queue: &mut FirstCome<K>, request: &Request<'_>| {
             queue.arrive(request.id, keep(request));

@@ -98,6 +98,11 @@ impl<T: Timing> Backend for Sim<T> {
         self.timing.batches(cell)
     }
 
+    fn next_completion(&self) -> Option<Nanos> {
+        let Reverse((report, ..)) = self.running.peek()?;
+        Some(*report)
+    }
+
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
         // The clock does not go back, even if the engine asks for an earlier instant.
         let until = until.map(|until| until.max(self.now));

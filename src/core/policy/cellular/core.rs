@@ -140,6 +140,10 @@ impl<R: SelectionRule> Policy for Core<R> {
     fn works_ahead(&self) -> bool {
         self.settings.ahead > 0
     }
+
+    fn decides_when_idle(&self) -> bool {
+        !self.works_ahead()
+    }
 }
 
 /// The largest batch at which the device runs a cell.
