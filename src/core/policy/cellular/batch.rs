@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::requests::{EndedChain, RequestKey};
-use crate::base::units::{CellId, NodeId, RequestId};
+use super::requests::{Chain, EndedChain, RequestKey};
+use crate::base::units::{CellId, RequestId};
 use crate::core::workload::random::split_mix;
 
 /// The members of a task of one cell type.
@@ -37,8 +37,7 @@ impl CellBatch {
 /// A chain that joins the others of a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct JoinedChain {
-    pub key: RequestKey,
-    pub last: NodeId,
+    pub chain: Chain,
     /// The number of tasks that the chain needs, this one included.
     pub left: u32,
 }

@@ -6,30 +6,25 @@
 use std::collections::VecDeque;
 
 use super::batch::{CellBatch, CellWork, JoinedChain, MemberSet};
-use super::requests::{EndedChain, LiveRequests, Released, RequestKey, RequestState};
-use crate::base::units::{NodeId, RequestId, WorkerId};
+use super::requests::{Chain, EndedChain, LiveRequests};
+use crate::base::units::{Nanos, NodeId, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
 use crate::core::task::Part;
 
 #[derive(Clone, Copy, Debug)]
 struct WaitingChain {
-    /// The chain's place in the order of release, over all queues.
-    released: u64,
-    key: RequestKey,
-    last: NodeId,
+    chain: Chain,
     /// The number of tasks that the chain still needs.
     left: u32,
-    /// The request, until a node of the chain has been submitted.
-    begins: Option<RequestId>,
+    /// Whether no node of the chain has been submitted.
+    begins: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct RunningChain {
+    chain: Chain,
     /// The set's step after which the chain has ended.
     end: u64,
-    released: u64,
-    key: RequestKey,
-    last: NodeId,
 }
 
 /// Chains that a worker runs together.
@@ -74,22 +69,17 @@ impl Default for RunSet {
 }
 
 impl RunSet {
-    fn join(&mut self, chain: &WaitingChain) {
-        let end = self.step + u64::from(chain.left);
-        let running = RunningChain {
-            end,
-            released: chain.released,
-            key: chain.key,
-            last: chain.last,
-        };
+    fn join(&mut self, waiting: &WaitingChain) {
+        let end = self.step + u64::from(waiting.left);
+        let chain = waiting.chain;
         let slot = &mut self.wheel[end as usize % SLOTS];
         if chain.released > self.newest {
-            slot.push(running);
+            slot.push(RunningChain { chain, end });
             self.newest = chain.released;
         } else {
             // The chain comes from another worker's set.
-            let place = slot.partition_point(|other| other.released < chain.released);
-            slot.insert(place, running);
+            let place = slot.partition_point(|other| other.chain.released < chain.released);
+            slot.insert(place, RunningChain { chain, end });
         }
         self.chains += 1;
         self.members.add(chain.released, 1);
@@ -102,12 +92,16 @@ impl RunSet {
         self.wheel[self.step as usize % SLOTS].retain(|running| {
             let stays = running.end > self.step;
             if !stays {
-                self.members.remove(running.released, 1);
+                let Chain {
+                    released,
+                    request,
+                    key,
+                    last,
+                    ..
+                } = running.chain;
+                self.members.remove(released, 1);
                 self.chains -= 1;
-                ended.push(EndedChain {
-                    key: running.key,
-                    last: running.last,
-                });
+                ended.push(EndedChain { request, key, last });
             }
             stays
         });
@@ -118,11 +112,9 @@ impl RunSet {
         let step = self.step;
         for running in self.wheel.iter_mut().flat_map(|slot| slot.drain(..)) {
             waiting.push(WaitingChain {
-                released: running.released,
-                key: running.key,
-                last: running.last,
+                chain: running.chain,
                 left: (running.end - step) as u32,
-                begins: None,
+                begins: false,
             });
         }
         self.chains = 0;
@@ -130,19 +122,19 @@ impl RunSet {
         self.newest = 0;
     }
 
-    fn oldest(&self) -> Option<&RunningChain> {
+    fn oldest(&self) -> Option<&Chain> {
         self.wheel
             .iter()
-            .filter_map(|slot| slot.first())
-            .min_by_key(|running| running.released)
+            .filter_map(|slot| Some(&slot.first()?.chain))
+            .min_by_key(|chain| chain.released)
     }
 
     /// The chains in no particular order, each with the number of tasks that it still needs.
-    fn iter(&self) -> impl Iterator<Item = (&RunningChain, u32)> {
+    fn iter(&self) -> impl Iterator<Item = (&Chain, u32)> {
         self.wheel
             .iter()
             .flatten()
-            .map(|running| (running, (running.end - self.step) as u32))
+            .map(|running| (&running.chain, (running.end - self.step) as u32))
     }
 }
 
@@ -200,8 +192,8 @@ impl ChainQueue {
     /// All chains that have run and are not pinned, if they are in one set; otherwise an empty set.
     fn take_set(&mut self) -> RunSet {
         let first = self.waiting.front();
-        let in_order =
-            self.free.len() == 1 && first.is_none_or(|chain| chain.released > self.free[0].newest);
+        let in_order = self.free.len() == 1
+            && first.is_none_or(|first| first.chain.released > self.free[0].newest);
         if in_order && let Some(set) = self.free.pop() {
             self.unpinned -= set.chains;
             return set;
@@ -217,17 +209,18 @@ impl ChainQueue {
             set.dissolve(back);
             self.spare.push(set);
         }
-        let newest = back.iter().map(|chain| chain.released).max().unwrap_or(0);
+        let released = back.iter().map(|waiting| waiting.chain.released);
+        let newest = released.max().unwrap_or(0);
         while self
             .waiting
             .front()
-            .is_some_and(|chain| chain.released < newest)
+            .is_some_and(|first| first.chain.released < newest)
         {
             back.extend(self.waiting.pop_front());
         }
-        back.sort_unstable_by_key(|chain| chain.released);
-        for chain in back.drain(..).rev() {
-            self.waiting.push_front(chain);
+        back.sort_unstable_by_key(|waiting| waiting.chain.released);
+        for waiting in back.drain(..).rev() {
+            self.waiting.push_front(waiting);
         }
     }
 
@@ -239,12 +232,12 @@ impl ChainQueue {
     }
 
     /// The nodes that the next task runs in a chain that still needs `left` tasks.
-    fn part(&self, last: NodeId, left: u32, state: &RequestState) -> Part {
-        let (length, _) = state.run();
-        let end = last.0 + 1;
+    fn part(&self, chain: &Chain, left: u32) -> Part {
+        let length = chain.length;
+        let end = chain.last.0 + 1;
         let from = end - length + (length.div_ceil(self.chunk) - left) * self.chunk;
         Part {
-            request: state.request,
+            request: chain.request,
             from: NodeId(from),
             to: NodeId(end.min(from.saturating_add(self.chunk))),
         }
@@ -252,19 +245,12 @@ impl ChainQueue {
 }
 
 impl ChainQueue {
-    pub fn push(&mut self, released: &Released<'_>) {
-        let Released {
-            order,
-            key,
-            subgraph,
-            state,
-        } = *released;
+    #[inline]
+    pub fn push(&mut self, chain: Chain) {
         self.waiting.push_back(WaitingChain {
-            released: order,
-            key,
-            last: state.last_node(subgraph),
-            left: state.run().0.div_ceil(self.chunk),
-            begins: Some(state.request),
+            chain,
+            left: chain.length.div_ceil(self.chunk),
+            begins: true,
         });
         self.unpinned += 1;
     }
@@ -280,14 +266,12 @@ impl ChainQueue {
         }
     }
 
-    pub fn head(&self, worker: WorkerId) -> Option<RequestKey> {
+    pub fn head_arrival(&self, worker: WorkerId) -> Option<Nanos> {
         let sets = self.free.iter().chain(&self.held[worker.index()]);
         let running = sets.filter_map(RunSet::oldest);
-        let running = running.map(|chain| (chain.released, chain.key));
-        let waiting = self.waiting.front();
-        let waiting = waiting.map(|chain| (chain.released, chain.key));
-        let (_, key) = running.chain(waiting).min()?;
-        Some(key)
+        let waiting = self.waiting.front().map(|waiting| &waiting.chain);
+        let head = running.chain(waiting).min_by_key(|chain| chain.released)?;
+        Some(head.arrival)
     }
 
     /// Takes the worker's set first, then waiting chains.
@@ -305,20 +289,23 @@ impl ChainQueue {
         let last = std::mem::replace(&mut self.last[worker.index()], set.id);
         batch.follows = last == set.id || (last == NO_SET && set.chains == 0);
         let joining = self.waiting.len().min(max - set.chains);
-        for chain in self.waiting.drain(..joining) {
-            set.join(&chain);
-            batch.begins.extend(chain.begins);
-            batch.joined.push(JoinedChain {
-                key: chain.key,
-                last: chain.last,
-                left: chain.left,
-            });
+        for waiting in self.waiting.drain(..joining) {
+            set.join(&waiting);
+            let WaitingChain {
+                chain,
+                left,
+                begins,
+            } = waiting;
+            if begins {
+                batch.begins.push(chain.request);
+            }
+            batch.joined.push(JoinedChain { chain, left });
         }
         self.unpinned -= joining;
         self.held[worker.index()].insert(set).members
     }
 
-    pub fn work(&self, worker: WorkerId, size: u32, requests: &LiveRequests) -> CellWork {
+    pub fn work(&self, worker: WorkerId, size: u32) -> CellWork {
         if !self.sized && self.chunk == 1 {
             return CellWork::one_step(size);
         }
@@ -328,38 +315,26 @@ impl ChainQueue {
             useful_cells: 0,
         };
         for (chain, left) in self.set(worker).iter() {
-            let state = &requests[chain.key];
-            let (_, input) = state.run();
-            let part = self.part(chain.last, left, state);
+            let part = self.part(chain, left);
             let steps = part.to.0 - part.from.0;
             work.steps = steps.max(work.steps);
-            work.input = input.max(work.input);
-            work.useful_cells += u64::from(steps) * u64::from(input.max(1));
+            work.input = chain.input.max(work.input);
+            work.useful_cells += u64::from(steps) * u64::from(chain.input.max(1));
         }
         work
     }
 
-    pub fn visit_members(
-        &self,
-        worker: WorkerId,
-        requests: &LiveRequests,
-        visit: &mut dyn FnMut(Part),
-    ) {
-        let mut chains: Vec<(&RunningChain, u32)> = self.set(worker).iter().collect();
+    pub fn visit_members(&self, worker: WorkerId, visit: &mut dyn FnMut(Part)) {
+        let mut chains: Vec<(&Chain, u32)> = self.set(worker).iter().collect();
         chains.sort_unstable_by_key(|(chain, _)| chain.released);
         for (chain, left) in chains {
-            visit(self.part(chain.last, left, &requests[chain.key]));
+            visit(self.part(chain, left));
         }
     }
 
-    pub fn visit_joined(
-        &self,
-        batch: &CellBatch,
-        requests: &LiveRequests,
-        visit: &mut dyn FnMut(Part),
-    ) {
-        for JoinedChain { key, last, left } in &batch.joined {
-            visit(self.part(*last, *left, &requests[*key]));
+    pub fn visit_joined(&self, batch: &CellBatch, visit: &mut dyn FnMut(Part)) {
+        for JoinedChain { chain, left } in &batch.joined {
+            visit(self.part(chain, *left));
         }
     }
 

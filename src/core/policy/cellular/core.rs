@@ -9,6 +9,7 @@ use super::queue::ReadyQueue;
 use super::requests::LiveRequests;
 use super::rule::{CellView, Choice, SelectionRule};
 use crate::core::policy::prelude::*;
+use crate::core::workload::cell_graph::CellRuns;
 use crate::core::workload::model::CellType;
 
 /// A policy that batches cell by cell. Cellular batching and Late Batching share it.
@@ -92,6 +93,11 @@ impl<R> Core<R> {
 
 impl<R: SelectionRule> Policy for Core<R> {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        if let CellGraph::Chains(CellRuns::One([run])) = request.graph {
+            let chain = self.requests.release_run(request, run);
+            self.types[run.cell.index()].queue.push_chain(chain);
+            return;
+        }
         self.requests.arrive(request);
         self.release();
     }

@@ -164,7 +164,7 @@ impl<R: SelectionRule> Core<R> {
         batch.cell = choice.cell;
         let members = state.queue.take(worker, state.max_batch, &mut batch);
         let size = ready.min(state.max_batch) as u32;
-        let work = state.queue.work(worker, size, requests);
+        let work = state.queue.work(worker, size);
         let steps = [Step {
             cell: state.cell,
             batch: self.settings.batch_sizes.next(size, state.largest),
@@ -181,7 +181,7 @@ impl<R: SelectionRule> Core<R> {
             });
         };
         let list_joined = |nodes: &mut Vec<_>| {
-            queue.visit_joined(&batch, requests, &mut |part| nodes.push(part.first()));
+            queue.visit_joined(&batch, &mut |part| nodes.push(part.first()));
         };
         let joined = if batch.follows && chunk == 1 {
             Some(Joined {

@@ -4,8 +4,8 @@ use self::ReadyQueue::{Chains, Graphs};
 use super::batch::{CellBatch, CellWork, MemberSet};
 use super::chain::ChainQueue;
 use super::graph::GraphQueue;
-use super::requests::{LiveRequests, Released, RequestKey};
-use crate::base::units::WorkerId;
+use super::requests::{Chain, LiveRequests, Released};
+use crate::base::units::{Nanos, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
 use crate::core::task::Part;
 use crate::core::workload::model::CellType;
@@ -35,9 +35,18 @@ impl ReadyQueue {
     #[inline]
     pub fn push(&mut self, released: &Released<'_>) {
         match self {
-            Chains(queue) => queue.push(released),
+            Chains(queue) => queue.push(released.chain()),
             Graphs(queue) => queue.push(released),
         }
+    }
+
+    /// Takes in a request that is one chain.
+    #[inline]
+    pub fn push_chain(&mut self, chain: Chain) {
+        let Chains(queue) = self else {
+            unreachable!("a run is of a cell type whose subgraphs are chains")
+        };
+        queue.push(chain);
     }
 
     /// The number of nodes that any worker could take.
@@ -58,12 +67,11 @@ impl ReadyQueue {
         }
     }
 
-    /// The request whose node the worker would take first.
-    #[inline]
-    pub fn head(&self, worker: WorkerId) -> Option<RequestKey> {
+    /// The arrival of the request whose node the worker would take first.
+    pub fn head_arrival(&self, worker: WorkerId, requests: &LiveRequests) -> Option<Nanos> {
         match self {
-            Chains(queue) => queue.head(worker),
-            Graphs(queue) => queue.head(worker),
+            Chains(queue) => queue.head_arrival(worker),
+            Graphs(queue) => Some(requests[queue.head(worker)?].arrival),
         }
     }
 
@@ -78,9 +86,9 @@ impl ReadyQueue {
 
     /// The work of the task that was taken, whose batch size is `size`.
     #[inline]
-    pub fn work(&self, worker: WorkerId, size: u32, requests: &LiveRequests) -> CellWork {
+    pub fn work(&self, worker: WorkerId, size: u32) -> CellWork {
         match self {
-            Chains(queue) => queue.work(worker, size, requests),
+            Chains(queue) => queue.work(worker, size),
             Graphs(_) => CellWork::one_step(size),
         }
     }
@@ -94,20 +102,15 @@ impl ReadyQueue {
         visit: &mut dyn FnMut(Part),
     ) {
         match self {
-            Chains(queue) => queue.visit_members(worker, requests, visit),
+            Chains(queue) => queue.visit_members(worker, visit),
             Graphs(queue) => queue.visit_members(batch, requests, visit),
         }
     }
 
     /// Visits the first nodes of the chains that join with the task.
-    pub fn visit_joined(
-        &self,
-        batch: &CellBatch,
-        requests: &LiveRequests,
-        visit: &mut dyn FnMut(Part),
-    ) {
+    pub fn visit_joined(&self, batch: &CellBatch, visit: &mut dyn FnMut(Part)) {
         if let Chains(queue) = self {
-            queue.visit_joined(batch, requests, visit);
+            queue.visit_joined(batch, visit);
         }
     }
 

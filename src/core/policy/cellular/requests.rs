@@ -12,6 +12,9 @@ use crate::core::workload::trace::Request;
 /// The place of a request's state. Later requests reuse it.
 pub type RequestKey = u32;
 
+/// The key of a request that is one chain. It needs no state, because all that is asked about it is in its [`Chain`].
+pub const NO_STATE: RequestKey = RequestKey::MAX;
+
 /// The state of a request. It fills a cache line, so that no state lies across two.
 #[repr(align(64))]
 pub struct RequestState {
@@ -22,15 +25,30 @@ pub struct RequestState {
 
 /// The part of a request's graph that is not done.
 enum GraphRest {
-    Run(CellRun),
     /// Several runs; `before` counts the nodes before the present one.
     Runs {
         runs: CellRuns,
         present: u32,
         before: u32,
     },
-    /// The state of a graph. It is in a box, so that the state of a chain is small.
+    /// The state of a graph. It is in a box, so that the state of runs is small.
     Graph(Box<GraphState>),
+}
+
+/// A subgraph that is a chain, with all that its queue needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain {
+    /// The chain's place in the order of release, over all queues.
+    pub released: u64,
+    pub request: RequestId,
+    pub arrival: Nanos,
+    /// The request's state, or [`NO_STATE`].
+    pub key: RequestKey,
+    pub last: NodeId,
+    /// The number of nodes.
+    pub length: u32,
+    /// The input size, or 0.
+    pub input: u32,
 }
 
 struct GraphState {
@@ -76,6 +94,7 @@ impl GraphState {
 /// A chain that ends with a task.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedChain {
+    pub request: RequestId,
     pub key: RequestKey,
     pub last: NodeId,
 }
@@ -108,39 +127,38 @@ impl Index<RequestKey> for LiveRequests {
     }
 }
 
+impl Released<'_> {
+    /// The subgraph as a chain. In a graph it is a single node.
+    pub fn chain(&self) -> Chain {
+        let (last, length, input) = match &self.state.rest {
+            GraphRest::Graph(state) => (state.graph.entries(self.subgraph)[0], 1, 0),
+            GraphRest::Runs { .. } => {
+                let (run, before) = self.state.present_run();
+                (before + run.length - 1, run.length, run.input)
+            }
+        };
+        Chain {
+            released: self.order,
+            request: self.state.request,
+            arrival: self.state.arrival,
+            key: self.key,
+            last: NodeId(last),
+            length,
+            input,
+        }
+    }
+}
+
 impl RequestState {
     /// The present run, and the number of nodes before it.
     fn present_run(&self) -> (&CellRun, u32) {
         match &self.rest {
-            GraphRest::Run(run) => (run, 0),
             GraphRest::Runs {
                 runs,
                 present,
                 before,
             } => (&runs[*present as usize], *before),
             GraphRest::Graph(_) => unreachable!("a graph has no runs"),
-        }
-    }
-
-    /// The length and the input size of the present run.
-    pub fn run(&self) -> (u32, u32) {
-        match &self.rest {
-            GraphRest::Graph(_) => (1, 0),
-            _ => {
-                let (run, _) = self.present_run();
-                (run.length, run.input)
-            }
-        }
-    }
-
-    /// The last node of a subgraph that is a chain.
-    pub fn last_node(&self, subgraph: u32) -> NodeId {
-        match &self.rest {
-            GraphRest::Graph(state) => NodeId(state.graph.entries(subgraph)[0]),
-            _ => {
-                let (run, before) = self.present_run();
-                NodeId(before + run.length - 1)
-            }
         }
     }
 
@@ -154,23 +172,39 @@ impl RequestState {
     fn cell(&self, subgraph: u32) -> CellId {
         match &self.rest {
             GraphRest::Graph(state) => state.graph.subgraphs()[subgraph as usize].cell,
-            _ => self.present_run().0.cell,
+            GraphRest::Runs { .. } => self.present_run().0.cell,
         }
     }
 }
 
 impl LiveRequests {
+    /// Releases a request that is one chain.
+    #[inline]
+    pub fn release_run(&mut self, request: &Request<'_>, run: &CellRun) -> Chain {
+        self.last_release += 1;
+        Chain {
+            released: self.last_release,
+            request: request.id,
+            arrival: request.arrival,
+            key: NO_STATE,
+            last: NodeId(run.length - 1),
+            length: run.length,
+            input: run.input,
+        }
+    }
+
+    /// Takes in a request that has subgraphs. [`LiveRequests::release`] passes on those that are free.
     pub fn arrive(&mut self, request: &Request<'_>) {
         let key = self.vacant.pop().unwrap_or(self.states.len() as RequestKey);
         if key as usize == self.states.len() {
             self.states.push(RequestState {
                 request: request.id,
                 arrival: request.arrival,
-                rest: GraphRest::Run(CellRun {
-                    cell: CellId(0),
-                    length: 0,
-                    input: 0,
-                }),
+                rest: GraphRest::Runs {
+                    runs: CellRuns::Shared(Arc::new([])),
+                    present: 0,
+                    before: 0,
+                },
             });
         }
         let state = &mut self.states[key as usize];
@@ -178,14 +212,10 @@ impl LiveRequests {
         state.arrival = request.arrival;
         match request.graph {
             CellGraph::Chains(runs) => {
-                // Most requests are one run, which is written in place, field by field.
-                state.rest = match runs {
-                    CellRuns::One([run]) => GraphRest::Run(*run),
-                    _ => GraphRest::Runs {
-                        runs: runs.clone(),
-                        present: 0,
-                        before: 0,
-                    },
+                state.rest = GraphRest::Runs {
+                    runs: runs.clone(),
+                    present: 0,
+                    before: 0,
                 };
                 self.released.push((0, 0, key));
             }
@@ -249,7 +279,9 @@ impl LiveRequests {
     pub fn load(&self, chains: &[EndedChain]) {
         let mut all = 0;
         for chain in chains {
-            all ^= self.states[chain.key as usize].request.0;
+            if chain.key != NO_STATE {
+                all ^= self.states[chain.key as usize].request.0;
+            }
         }
         black_box(all);
     }
@@ -262,12 +294,15 @@ impl LiveRequests {
         position: usize,
         outcomes: &mut Outcomes,
     ) {
+        if chain.key == NO_STATE {
+            outcomes.finish(chain.request);
+            return;
+        }
         let state = &mut self.states[chain.key as usize];
         let ends = match &mut state.rest {
             GraphRest::Graph(_) => {
                 return self.complete_node(chain.key, chain.last.0, task, position, outcomes);
             }
-            GraphRest::Run(_) => true,
             GraphRest::Runs {
                 runs,
                 present,

@@ -30,8 +30,7 @@ pub struct CellView<'a> {
 impl CellView<'_> {
     /// The arrival of the first request that the worker would take.
     pub fn head_arrival(&self) -> Option<Nanos> {
-        let head = self.queue.head(self.worker)?;
-        Some(self.requests[head].arrival)
+        self.queue.head_arrival(self.worker, self.requests)
     }
 
     /// Chooses this cell type. `because` completes "CELL: …" in `batchlab explain`.

@@ -55,11 +55,11 @@ impl Deref for CellRuns {
 
 impl CellGraph {
     pub fn chain(cell: CellId, length: u32) -> CellGraph {
-        CellGraph::chains([CellRun {
+        CellGraph::Chains(CellRuns::One([CellRun {
             cell,
             length,
             input: 0,
-        }])
+        }]))
     }
 
     /// A chain of runs, one after another; neighbours of one cell type are merged.
