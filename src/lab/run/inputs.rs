@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
 
 use rand_distr::Distribution as _;
 use rand_distr::weighted::WeightedIndex;
 
 use super::job::Run;
 use super::memory::RunMemory;
+use super::shared_requests::{RequestsKey, SharedRequests};
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::memory::require;
 use crate::base::units::Nanos;
@@ -46,8 +47,10 @@ pub struct RunInputs<'s> {
     origin: Origin,
     /// The length of the longest request of the trace, or of the longest that can be drawn.
     longest: u32,
-    /// The requests of each replication, which its runs share.
-    shared: Mutex<Vec<Weak<Requests>>>,
+    /// The requests that runs share.
+    shared: Arc<SharedRequests>,
+    /// The key of this workload's requests.
+    key: RequestsKey,
     /// A flag that ends the drawing of requests when it is set.
     stop: &'s AtomicBool,
 }
@@ -103,6 +106,11 @@ impl<R: Recorder> Prepared<'_, R> {
 impl<'s> RunInputs<'s> {
     /// Reads the files and builds each policy once, so that mistakes show before the first run.
     pub fn new(scenario: &'s Scenario) -> Result<RunInputs<'s>> {
+        RunInputs::sharing(scenario, Arc::default())
+    }
+
+    /// The inputs as from [`RunInputs::new`], which share the requests that they draw with others.
+    pub fn sharing(scenario: &'s Scenario, shared: Arc<SharedRequests>) -> Result<RunInputs<'s>> {
         let cells = scenario.workload.model.cell_types();
         let mut steps = cells.clone();
         if scenario
@@ -122,7 +130,8 @@ impl<'s> RunInputs<'s> {
             steps,
             origin,
             longest,
-            shared: Mutex::new(Vec::new()),
+            shared,
+            key: RequestsKey::new(scenario),
             stop: &NEVER,
         };
         for policy in 0..scenario.policies.len() {
@@ -158,24 +167,24 @@ impl<'s> RunInputs<'s> {
         if let Origin::Trace { requests, .. } = &self.origin {
             return Ok(Arc::clone(requests));
         }
-        // The lock is held while drawing, so that runs which start together draw only once.
-        let mut shared = self.shared.lock().expect("drawing requests does not panic");
-        let slot = replication as usize;
-        if shared.len() <= slot {
-            shared.resize(slot + 1, Weak::new());
-        }
-        if let Some(requests) = shared[slot].upgrade() {
-            return Ok(requests);
-        }
         let count = self
             .scenario
             .workload
             .load
             .drawn()
             .expect("a trace is read");
-        let requests = Arc::new(self.draw_requests(replication, count)?);
-        shared[slot] = Arc::downgrade(&requests);
-        Ok(requests)
+        self.first_requests(replication, count)
+    }
+
+    /// The first requests of a replication, drawn once.
+    fn first_requests(&self, replication: u32, count: u32) -> Result<Arc<Requests>> {
+        let key = RequestsKey {
+            replication,
+            count,
+            ..self.key.clone()
+        };
+        self.shared
+            .find_or_draw(key, || self.draw_requests(replication, count))
     }
 
     /// The requests that represent all requests in checks and bounds. They are those of the first replication, or only
@@ -185,7 +194,7 @@ impl<'s> RunInputs<'s> {
             self.scenario.workload.load.drawn(),
             self.scenario.output.record,
         ) {
-            (Some(count), Record::Stream) => self.draw_requests(0, count.min(SAMPLE)).map(Arc::new),
+            (Some(count), Record::Stream) => self.first_requests(0, count.min(SAMPLE)),
             _ => self.requests(0),
         }
     }

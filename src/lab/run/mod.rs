@@ -15,6 +15,7 @@ pub mod memory;
 pub mod notes;
 mod point;
 pub mod shard;
+pub mod shared_requests;
 pub mod standard;
 mod sweep;
 pub mod target;

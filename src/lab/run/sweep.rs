@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rayon::prelude::*;
@@ -134,11 +134,12 @@ impl<'s> Sweep<'s> {
     ) -> Result<Sweep<'s>> {
         let runs = list_runs(scenarios, options);
         let needed: BTreeSet<usize> = runs.iter().map(|run| run.variant).collect();
+        let shared = Arc::default();
         let mut all_inputs = Vec::new();
         let mut memory = vec![RunMemory::default(); scenarios.len()];
         for (index, scenario) in scenarios.iter().enumerate() {
             if needed.contains(&index) {
-                let inputs = RunInputs::new(scenario)?.until(stop);
+                let inputs = RunInputs::sharing(scenario, Arc::clone(&shared))?.until(stop);
                 memory[index] = inputs.memory()?;
                 all_inputs.push(Some(inputs));
             } else {
