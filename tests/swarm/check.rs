@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use batchlab::conformance::Guarantees;
 use batchlab::conformance::laws::{self, CheckedCase};
-use batchlab::conformance::record::CheckedRun;
+use batchlab::conformance::record::{CheckedRun, Watch};
 use batchlab::cost::{CostModel as _, Extra};
 use batchlab::error::{Error, Result};
 use batchlab::policy::registry::{Batches, Registry};
@@ -126,11 +126,20 @@ fn run_and_check(
     let mut backend = device
         .start_simulator(inputs, run, &requests)
         .expect("the device is simulated");
-    let record = CheckedRun::record(&mut *backend, true, inputs.streams(run.policy), |backend| {
-        prepared
-            .serve(backend, &AtomicBool::new(false))
-            .map(|()| prepared.record)
-    })?;
+    let watch = Watch {
+        members: true,
+        each_instant: false,
+    };
+    let record = CheckedRun::record(
+        &mut *backend,
+        watch,
+        inputs.streams(run.policy),
+        |backend| {
+            prepared
+                .serve(backend, &AtomicBool::new(false))
+                .map(|()| prepared.record)
+        },
+    )?;
     if backend.now() == Nanos::MAX {
         return Err(Error::input("the clock ends before the run"));
     }

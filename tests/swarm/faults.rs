@@ -213,6 +213,10 @@ impl Backend for Failing {
         self.device.wait(until)
     }
 
+    fn next_completion(&self) -> Option<Nanos> {
+        self.device.next_completion()
+    }
+
     fn batches(&self, cell: CellId) -> &[u32] {
         self.device.batches(cell)
     }

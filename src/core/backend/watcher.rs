@@ -7,6 +7,8 @@ use crate::core::task::{Completion, MemberList, Task};
 pub struct Watcher<'w> {
     /// Whether members are listed, which takes time in proportion to the batches.
     pub members: bool,
+    /// Whether the engine learns of a completion only when it happens, as in real time. It then meets each instant.
+    pub each_instant: bool,
     /// The function that sees each task at its submission.
     pub see: &'w mut dyn FnMut(TaskId, &Task<'_>, Option<&MemberList>),
     /// The function that gets the time in which the backend took a task, if anyone asks for it.
@@ -35,6 +37,13 @@ impl Backend for WatchedBackend<'_, '_> {
 
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
         self.backend.wait(until)
+    }
+
+    fn next_completion(&self) -> Option<Nanos> {
+        if self.watcher.each_instant {
+            return None;
+        }
+        self.backend.next_completion()
     }
 
     fn wants_members(&self) -> bool {

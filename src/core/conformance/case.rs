@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use rand::RngExt as _;
 
-use super::record::CheckedRun;
+use super::record::{CheckedRun, Watch};
 use crate::base::units::Nanos;
 use crate::core::backend::Backend;
 use crate::core::cost::table::{CostTable, Overhead, TableCosts};
@@ -117,7 +117,7 @@ impl RandomCase {
         &self,
         policy: &dyn Settings,
         setup: &Setup<'_>,
-        watch: bool,
+        watch: Watch,
     ) -> Result<CheckedRun, String> {
         let mut backend = sim::backend(
             self.workers,
@@ -132,7 +132,7 @@ impl RandomCase {
         backend: &mut dyn Backend,
         policy: &dyn Settings,
         setup: &Setup<'_>,
-        watch: bool,
+        watch: Watch,
     ) -> Result<CheckedRun, String> {
         let mut running = policy.build(setup).expect("it was built before");
         let keep = RecordOptions {

@@ -17,7 +17,9 @@
 //!   [`Guarantees::holds_back`], it may leave later, when another request's last node is done.
 //! - **Work**: tasks of a stream do not overlap; a worker is busy while a task runs.
 //! - **Little's law**: the number in the system, integrated over time, is the sum of the latencies.
-//! - **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not.
+//! - **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not, and whether a
+//!   policy that [decides only when a worker is idle](crate::policy::Policy::decides_when_idle) is called at other
+//!   instants or not.
 //! - **Work conservation**, **pinning** and **bounds**, if [guaranteed](Guarantees).
 
 pub mod case;
@@ -30,7 +32,7 @@ use std::sync::Arc;
 
 use self::case::RandomCase;
 use self::laws::CheckedCase;
-use self::record::CheckedRun;
+use self::record::{CheckedRun, Watch};
 use crate::core::backend::Backend;
 use crate::core::cost::CostModel;
 use crate::core::policy::registry::{Settings, Setup};
@@ -89,6 +91,12 @@ impl fmt::Display for BrokenLaw {
     }
 }
 
+/// Runs whose nodes the laws check.
+const NODES: Watch = Watch {
+    members: true,
+    each_instant: false,
+};
+
 /// Checks a policy on random workloads of every model that it serves.
 ///
 /// # Panics
@@ -125,7 +133,7 @@ fn check_case(
     checked: &CheckedCase<'_>,
     setup: &Setup<'_>,
 ) -> Result<(), String> {
-    let watched = case.run(policy, setup, true)?;
+    let watched = case.run(policy, setup, NODES)?;
     laws::check(checked, &watched, guarantees)?;
     check_repetition(policy, case, setup, &watched)
 }
@@ -168,13 +176,24 @@ fn check_repetition(
     setup: &Setup<'_>,
     watched: &CheckedRun,
 ) -> Result<(), String> {
-    let again = case.run(policy, setup, true)?;
-    let same_tasks = again.seen == watched.seen
-        && again.recorder.execution.tasks == watched.recorder.execution.tasks;
-    if !same_tasks || again.done != watched.done {
+    let is_same = |again: &CheckedRun| {
+        again.seen == watched.seen
+            && again.recorder.execution.tasks == watched.recorder.execution.tasks
+            && again.done == watched.done
+    };
+    if !is_same(&case.run(policy, setup, NODES)?) {
         return Err("repetition: a second run of the same events differs".into());
     }
-    let unwatched = case.run(policy, setup, false)?;
+    let each_instant = Watch {
+        each_instant: true,
+        ..NODES
+    };
+    if !is_same(&case.run(policy, setup, each_instant)?) {
+        return Err(
+            "repetition: the schedule depends on whether the policy is called at each instant; `decides_when_idle` is for policies that do nothing unless a worker is idle".into(),
+        );
+    }
+    let unwatched = case.run(policy, setup, Watch::default())?;
     if unwatched.done != watched.done {
         return Err(
             "repetition: the schedule depends on whether the backend asks for the nodes".into(),
@@ -201,7 +220,7 @@ pub fn check_backend(
     let checked = each_case(policy, guarantees, |number, case, checked, setup| {
         on(&case.model, &case.requests, case.workers, &mut |backend| {
             served += 1;
-            let run = case.run_on(backend, policy, setup, true);
+            let run = case.run_on(backend, policy, setup, NODES);
             let run = run.expect("the policy does not fail");
             if let Err(law) = laws::check_backend(checked, &run, guarantees) {
                 panic!(

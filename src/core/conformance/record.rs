@@ -16,6 +16,15 @@ pub struct CheckedRun {
     pub streams: u16,
 }
 
+/// What a run asks of its backend.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watch {
+    /// The nodes of each task, which the laws need.
+    pub members: bool,
+    /// Completions only when they happen, so that the engine calls the policy at each instant.
+    pub each_instant: bool,
+}
+
 /// The parts of a task that the recorder does not keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenTask {
@@ -28,14 +37,13 @@ pub struct SeenTask {
 }
 
 impl CheckedRun {
-    /// The record of a run that keeps the rows of its tasks. `members` says whether the backend asks for the nodes,
-    /// which the laws need.
+    /// The record of a run that keeps the rows of its tasks.
     ///
     /// # Panics
     /// If a task is not done.
     pub fn record<E>(
         backend: &mut dyn Backend,
-        members: bool,
+        watch: Watch,
         streams: u16,
         serve: impl FnOnce(&mut dyn Backend) -> Result<FullRecord, E>,
     ) -> Result<CheckedRun, E> {
@@ -57,7 +65,8 @@ impl CheckedRun {
         let recorder = serve(&mut WatchedBackend {
             backend,
             watcher: Watcher {
-                members,
+                members: watch.members,
+                each_instant: watch.each_instant,
                 see: &mut see,
                 queued: None,
             },

@@ -115,6 +115,7 @@ impl RepeatedRun {
         };
         let watcher = Watcher {
             members: true,
+            each_instant: false,
             see: &mut see,
             queued: None,
         };

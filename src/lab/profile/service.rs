@@ -88,6 +88,7 @@ pub fn serve_watched(
     };
     let watcher = Watcher {
         members: false,
+        each_instant: false,
         see: &mut see,
         queued: Some(&mut queued),
     };

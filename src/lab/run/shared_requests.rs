@@ -17,7 +17,7 @@ const UNBROKEN: &str = "drawing requests does not panic";
 /// The requests of one workload: the scenario's seed, workload and classes, and the part of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RequestsKey {
-    workload: Arc<str>,
+    pub workload: Arc<str>,
     pub replication: u32,
     /// The number of requests.
     pub count: u32,

@@ -112,6 +112,7 @@ pub fn replay_with_ledger(
         &recording,
         Watcher {
             members: false,
+            each_instant: false,
             see: &mut see,
             queued: None,
         },
