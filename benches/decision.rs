@@ -89,8 +89,8 @@ fn decision(criterion: &mut Criterion) {
                 let (mut made, mut time) = (0, Duration::ZERO);
                 while made < decisions {
                     let record = run();
-                    made += record.execution.decisions.calls;
-                    time += record.execution.decisions.time;
+                    made += record.execution.decisions.timed.calls;
+                    time += record.execution.decisions.timed.time;
                 }
                 time.mul_f64(decisions as f64 / made as f64)
             });

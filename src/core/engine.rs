@@ -143,10 +143,11 @@ impl<R: Recorder> Engine<'_, R> {
         Ok(())
     }
 
-    /// Lets the policy submit tasks. The recorder gets the host's time for decisions that submit any.
+    /// Lets the policy submit tasks. The recorder gets decisions that submit any, with the host's time if it asks for it.
     #[inline]
     fn schedule(&mut self, now: Nanos) -> Result<()> {
-        let clock = if self.tasks.some_idle() || self.policy.works_ahead() {
+        let may_submit = self.tasks.some_idle() || self.policy.works_ahead();
+        let began = if may_submit && self.recorder.times_decision() {
             Some(clock::now())
         } else {
             None
@@ -163,9 +164,8 @@ impl<R: Recorder> Engine<'_, R> {
         ));
         let submitted = self.tasks.submitted_tasks() - before;
         if submitted > 0 {
-            if let Some(clock) = clock {
-                self.recorder.decide(clock.elapsed(), submitted);
-            }
+            let time = began.map(|began| began.elapsed());
+            self.recorder.decide(time, submitted);
             self.recorder.submit(TaskId(before), now);
         }
         self.recorder.preempt(&mut self.tasks.preempted);

@@ -55,6 +55,7 @@ impl ScenarioRun {
     fn run_with(
         self,
         options: &RunOptions,
+        draws: bool,
         findings: &Findings,
         controls: &Controls<'_>,
     ) -> Result<ExhibitResult> {
@@ -64,6 +65,24 @@ impl ScenarioRun {
             return Err(Error::Interrupted);
         }
         let mut figures = ScenarioFigures::default();
+        if draws {
+            figures = self.draw(&report, options, findings)?;
+        }
+        for why in &figures.undrawn {
+            let name = self.exhibit.full_name();
+            controls.progress.note(format!("{name}: no figure: {why}"));
+        }
+        let run = Box::new((self.scenario, report));
+        Ok(ExhibitResult::Run(run, figures))
+    }
+
+    fn draw(
+        &self,
+        report: &RunReport,
+        options: &RunOptions,
+        findings: &Findings,
+    ) -> Result<ScenarioFigures> {
+        let mut figures = ScenarioFigures::default();
         if options.shard.is_none() {
             let stated = self.exhibit.stated_values();
             figures = figures::draw(&self.scenario, &report.folder.path, &stated)?;
@@ -72,15 +91,10 @@ impl ScenarioRun {
             && let Ok((_, other)) = findings.run(name)
         {
             let stem = options.out.join(&self.exhibit.name);
-            let figure = draw_latencies(&[other, &report], &stem)?;
+            let figure = draw_latencies(&[other, report], &stem)?;
             figures.drawn.splice(..0, figure);
         }
-        for why in &figures.undrawn {
-            let name = self.exhibit.full_name();
-            controls.progress.note(format!("{name}: no figure: {why}"));
-        }
-        let run = Box::new((self.scenario, report));
-        Ok(ExhibitResult::Run(run, figures))
+        Ok(figures)
     }
 }
 
@@ -109,7 +123,7 @@ impl Reproduction for ScenarioRun {
             shard: workspace.shard.map(|shard| (shard, own.to_vec())),
             ..self.options(workspace)
         };
-        self.run_with(&options, findings, controls)
+        self.run_with(&options, workspace.draws, findings, controls)
     }
 }
 
@@ -179,7 +193,7 @@ impl Reproduction for Measurement {
             resume: false,
             ..run.options(workspace)
         };
-        run.run_with(&options, findings, controls)
+        run.run_with(&options, workspace.draws, findings, controls)
     }
 }
 
@@ -259,7 +273,11 @@ impl Reproduction for StudyRun {
         };
         study.note.insert_str(0, &exhibit.note);
         let folder = runner.folder().join(&exhibit.name);
-        study.write(exhibit, runner.gpu_times().short(), &folder)?;
+        study.title(exhibit, runner.gpu_times().short());
+        if workspace.draws {
+            study.draw(&folder)?;
+        }
+        study.write(&folder)?;
         controls.progress.finish_point();
         Ok(ExhibitResult::Study(study))
     }

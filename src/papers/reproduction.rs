@@ -52,6 +52,8 @@ pub struct Workspace<'a> {
     pub measures: bool,
     /// Times of sequences that were measured on a GPU.
     pub gpu_times: GpuTimes,
+    /// Whether figures are drawn. A call that only checks claims shows none.
+    pub draws: bool,
     /// The folder of all papers' results.
     pub out: PathBuf,
     /// Keeps the points that an earlier call has finished.

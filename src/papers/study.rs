@@ -59,8 +59,8 @@ impl Study {
         }
     }
 
-    /// Titles the drawings that have values, and writes them to a folder. `gpu` is the GPU of the measured times.
-    pub fn write(&mut self, exhibit: &Exhibit, gpu: &str, folder: &Path) -> Result<()> {
+    /// Titles the drawings that have values, and forgets the others. `gpu` is the GPU of the measured times.
+    pub fn title(&mut self, exhibit: &Exhibit, gpu: &str) {
         for (bars, [title, across, value]) in self.bars.iter_mut().zip(&exhibit.drawings) {
             bars.title = Some(title.replace("{gpu}", gpu));
             bars.across.clone_from(across);
@@ -68,6 +68,10 @@ impl Study {
         }
         self.bars
             .retain(|bars| bars.bars.iter().any(|bar| bar.value.is_some()));
+    }
+
+    /// Draws the figures into a folder.
+    pub fn draw(&mut self, folder: &Path) -> Result<()> {
         for (place, bars) in self.bars.iter().enumerate() {
             let name = if place == 0 {
                 "bars".to_string()
@@ -78,6 +82,11 @@ impl Study {
             self.figures
                 .push(plot::write(canvas, &[], &folder.join(name))?);
         }
+        Ok(())
+    }
+
+    /// Writes all values to a folder.
+    pub fn write(&mut self, folder: &Path) -> Result<()> {
         let file = folder.join(NUMBERS);
         write_whole(&file, |out| out.write_all(self.to_csv().as_bytes()))?;
         self.numbers = Some(file);

@@ -147,7 +147,7 @@ impl StudyRunner<'_> {
         Ok(report)
     }
 
-    /// Runs a scenario as [`StudyRunner::run`] does, and draws the figures that it asks for.
+    /// Runs a scenario as [`StudyRunner::run`] does, and draws the figures that it asks for if the call draws any.
     pub fn run_and_draw(
         &self,
         exhibit: &str,
@@ -177,7 +177,10 @@ impl StudyRunner<'_> {
         if report.is_interrupted() {
             return Err(Error::Interrupted);
         }
-        let figures = figures::draw(scenario, &report.folder.path, &[])?;
+        let mut figures = ScenarioFigures::default();
+        if self.workspace.draws {
+            figures = figures::draw(scenario, &report.folder.path, &[])?;
+        }
         Ok((report, figures))
     }
 }

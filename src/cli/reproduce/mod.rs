@@ -28,8 +28,8 @@ use crate::papers::{CheckedClaim, Exhibit, Findings, Paper, ReproductionPlan, ch
 /// Reproduce the papers' figures, or check their claims
 ///
 /// `list` names the figures. `batchmaker fig13a` runs the scenario of a figure, draws it and checks the paper's claims
-/// about it. `claims` checks all claims of a paper: the paper's value, ours, the gap and the reason. `all` does all of
-/// this and writes a page, index.html. Without a paper, `list`, `claims` and `all` cover every paper.
+/// about it. `claims` checks all claims of a paper, without figures: the paper's value, ours, the gap and the reason.
+/// `all` does all of this and writes a page, index.html. Without a paper, `list`, `claims` and `all` cover every paper.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// batchmaker, late, jit, dvabatch or grnn, then names of figures, list, claims or all; or neighbours, all policies
@@ -91,6 +91,7 @@ fn reproduce(
         data: args.data.clone(),
         measures: args.measure,
         gpu_times: GpuTimes::read(&args.measured)?,
+        draws: order.shows_figures(),
         out: common.out("reproduce"),
         resume: parts.resume,
         merge_only: parts.merge_only,

@@ -95,6 +95,11 @@ impl Order {
         needed
     }
 
+    /// Whether the user asks for a figure, and not only for claims.
+    pub fn shows_figures(&self) -> bool {
+        !self.named.is_empty() || !self.all.is_empty()
+    }
+
     fn is_named(&self, paper: Paper, name: &str) -> bool {
         let mut named = self.named.iter();
         named.any(|exhibit| exhibit.paper == paper && exhibit.name == name)
@@ -210,6 +215,9 @@ mod tests {
             (claims.page_exhibits().len(), claims.exhibits().is_empty()),
             (0, false)
         );
+        assert!(all.shows_figures() && late.shows_figures());
+        assert!(!claims.shows_figures());
+        assert!(parse("late claims dvabatch fig3").unwrap().shows_figures());
     }
 
     #[test]

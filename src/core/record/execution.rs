@@ -50,7 +50,43 @@ pub struct Execution {
 pub struct Decisions {
     pub calls: u64,
     pub tasks: u64,
+    pub timed: TimedDecisions,
+}
+
+/// The decisions whose host time was taken, with their tasks and their time. Where only every 17th decision is timed,
+/// it counts 17 times.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TimedDecisions {
+    pub calls: u64,
+    pub tasks: u64,
     pub time: Duration,
+}
+
+/// The number of decisions at the start of a run that are all timed.
+const ALL_TIMED: u64 = 256;
+/// A later decision is timed if its number is a multiple of this. It is a prime: workers take turns, and a power of two
+/// would often meet the same one.
+const TIMED_EACH: u32 = 17;
+
+impl Decisions {
+    /// The mean host time of a decision in nanoseconds, or `None` without decisions.
+    pub fn ns_per_call(&self) -> Option<f64> {
+        self.timed.ns_per(self.timed.calls)
+    }
+
+    /// The mean host time of a task's decision in nanoseconds, or `None` without decisions.
+    pub fn ns_per_task(&self) -> Option<f64> {
+        self.timed.ns_per(self.timed.tasks)
+    }
+}
+
+impl TimedDecisions {
+    fn ns_per(&self, count: u64) -> Option<f64> {
+        if count == 0 {
+            return None;
+        }
+        Some(self.time.as_nanos() as f64 / count as f64)
+    }
 }
 
 impl Sum for Decisions {
@@ -58,7 +94,11 @@ impl Sum for Decisions {
         iter.fold(Decisions::default(), |a, b| Decisions {
             calls: a.calls + b.calls,
             tasks: a.tasks + b.tasks,
-            time: a.time + b.time,
+            timed: TimedDecisions {
+                calls: a.timed.calls + b.timed.calls,
+                tasks: a.timed.tasks + b.timed.tasks,
+                time: a.timed.time + b.timed.time,
+            },
         })
     }
 }
@@ -112,10 +152,28 @@ impl Execution {
         }
     }
 
-    pub(super) fn decide(&mut self, time: Duration, tasks: u64) {
+    /// The number of decisions that the time of the next one stands for, or `None` if its time is not taken: reading
+    /// the clock takes as long as a short decision.
+    pub(super) fn decision_weight(&self) -> Option<u32> {
+        let calls = self.decisions.calls;
+        if self.options.all_decisions || calls < ALL_TIMED {
+            Some(1)
+        } else if calls.is_multiple_of(TIMED_EACH.into()) {
+            Some(TIMED_EACH)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn decide(&mut self, time: Option<Duration>, tasks: u64) {
+        if let (Some(time), Some(weight)) = (time, self.decision_weight()) {
+            let timed = &mut self.decisions.timed;
+            timed.calls += u64::from(weight);
+            timed.tasks += u64::from(weight) * tasks;
+            timed.time += time * weight;
+        }
         self.decisions.calls += 1;
         self.decisions.tasks += tasks;
-        self.decisions.time += time;
     }
 
     #[inline]
@@ -219,6 +277,40 @@ mod tests {
             execution.add_busy(WorkerId(0), Nanos(*start), Nanos(*finish));
         }
         execution.busy[0].0
+    }
+
+    #[test]
+    fn each_17th_decision_counts_17_times() {
+        for all_decisions in [false, true] {
+            let options = RecordOptions {
+                all_decisions,
+                ..RecordOptions::default()
+            };
+            let mut execution = Execution::new(1, 1, options);
+            let mut taken = 0;
+            for _ in 0..1_000 {
+                let is_timed = execution.decision_weight().is_some();
+                taken += u64::from(is_timed);
+                execution.decide(is_timed.then_some(Duration::from_nanos(70)), 2);
+            }
+            let Decisions {
+                calls,
+                tasks,
+                timed,
+            } = execution.decisions;
+            assert_eq!((calls, tasks), (1_000, 2_000));
+            // The first 256, and then 43: the numbers 272 to 986.
+            let expected = if all_decisions {
+                (1_000, 1_000)
+            } else {
+                (299, 987)
+            };
+            assert_eq!((taken, timed.calls), expected);
+            assert_eq!(timed.tasks, 2 * timed.calls);
+            assert_eq!(execution.decisions.ns_per_call(), Some(70.0));
+            assert_eq!(execution.decisions.ns_per_task(), Some(35.0));
+        }
+        assert_eq!(Decisions::default().ns_per_call(), None);
     }
 
     #[test]

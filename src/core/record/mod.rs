@@ -128,9 +128,15 @@ pub trait Recorder {
         self.execution_mut().submit(first, now);
     }
 
-    /// Records the host time of a call of the policy that submitted tasks.
+    /// Whether the host time of the next call of the policy that submits tasks is taken.
     #[inline]
-    fn decide(&mut self, time: Duration, tasks: u64) {
+    fn times_decision(&self) -> bool {
+        self.execution().decision_weight().is_some()
+    }
+
+    /// Records a call of the policy that submitted tasks, and the host's time for it if that was taken.
+    #[inline]
+    fn decide(&mut self, time: Option<Duration>, tasks: u64) {
         self.execution_mut().decide(time, tasks);
     }
 

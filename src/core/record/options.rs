@@ -11,6 +11,8 @@ pub struct RecordOptions {
     pub rounds: bool,
     /// Whether the policy's reason for each task is kept, as text.
     pub reasons: bool,
+    /// Whether the host's time of each decision is taken, and not only of some.
+    pub all_decisions: bool,
     /// The limit at which the run ends early, or `None` if it has none.
     pub limit: Option<Limit>,
 }

@@ -620,5 +620,5 @@ fn profile_notes(profile: &NetworkProfile) -> Vec<String> {
 
 /// The time of a decision in microseconds.
 fn us_each(decisions: Decisions) -> f64 {
-    decisions.time.as_nanos() as f64 / decisions.calls.max(1) as f64 / 1e3
+    decisions.ns_per_call().unwrap_or(0.0) / 1e3
 }

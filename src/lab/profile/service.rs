@@ -127,6 +127,7 @@ fn run(
         cells.len(),
         RecordOptions {
             tasks: true,
+            all_decisions: true,
             ..RecordOptions::default()
         },
     );

@@ -458,11 +458,11 @@ impl Folder {
             "replication": run.replication,
             "wall_s": wall.as_secs_f64(),
             "decisions": decisions.calls,
-            "scheduler_ns_per_decision": nanos_per(decisions.time, decisions.calls),
-            "scheduler_ns_per_task": nanos_per(decisions.time, decisions.tasks),
+            "scheduler_ns_per_decision": decisions.ns_per_call(),
+            "scheduler_ns_per_task": decisions.ns_per_task(),
         });
         if let Some(launched) = launched {
-            row["scheduler_s"] = json!(decisions.time.as_secs_f64());
+            row["scheduler_s"] = json!(decisions.timed.time.as_secs_f64());
             let busy = execution
                 .busy
                 .iter()
@@ -527,13 +527,6 @@ pub(crate) fn mark_of_point(replication: u32) -> String {
 pub(crate) fn is_mark_of_point(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     has_name(POINT, &name) || has_name(SEARCH, &name)
-}
-
-fn nanos_per(time: Duration, count: u64) -> Option<f64> {
-    if count == 0 {
-        return None;
-    }
-    Some(time.as_nanos() as f64 / count as f64)
 }
 
 /// Moves all files of a folder to another, after they have been written to the disk.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::sweep::RunReport;
 use super::verify::{LargestError, Verified};
-use crate::core::record::execution::Decisions;
 use crate::core::summary::rejections::{add_counts, main_reason};
 use crate::core::summary::validity::{Extrapolation, LATENESS_BOUND, Lateness};
 use crate::lab::results::columns::{COMPARED, Metric};
@@ -50,13 +49,12 @@ impl RunReport {
         notes.extend(notes_on_rows(&self.rows, &|row| {
             cost_table_of(row, scenarios)
         }));
-        let Decisions { calls, tasks, time } = self.decisions;
-        if calls > 0 {
-            let micros = time.as_nanos() as f64 / 1e3;
+        let decisions = self.decisions;
+        if let (Some(call), Some(task)) = (decisions.ns_per_call(), decisions.ns_per_task()) {
             notes.push(format!(
                 "scheduler: {:.2} us a decision, {:.2} us a task on this host",
-                micros / calls as f64,
-                micros / tasks as f64
+                call / 1e3,
+                task / 1e3
             ));
         }
         notes.extend(describe_verified(scenario, &self.verified));

@@ -260,6 +260,7 @@ impl Point<'_> {
                 && (output.tasks || output.timeline),
             first_tasks: self.is_logged() && output.timeline,
             rounds: self.target.is_real(),
+            all_decisions: self.target.is_real(),
             ..RecordOptions::default()
         }
     }

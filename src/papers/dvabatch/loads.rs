@@ -169,6 +169,9 @@ pub fn stepping_load(runner: &StudyRunner<'_>) -> Result<Study> {
         runner.run("fig15", &without(ZERO, scenario))?;
         draw_peaks(runner, name, "", &[])
     })?;
+    if !runner.workspace.draws {
+        return Ok(study);
+    }
     let folder = runner.folder().join("fig15");
     let networks = named_files("networks");
     let folders: Vec<_> = networks.iter().map(|[file, _]| folder.join(file)).collect();
