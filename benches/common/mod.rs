@@ -9,6 +9,7 @@ use batchlab::cost::CostModel;
 use batchlab::cost::decoder::DecoderRoofline;
 use batchlab::cost::roofline::Roofline;
 use batchlab::cost::table::{CostTable, Overhead, TableCosts};
+use batchlab::cost::task_times::TaskTimes;
 use batchlab::engine;
 use batchlab::policy::Policy;
 use batchlab::policy::registry::{Settings, Setup};
@@ -127,7 +128,7 @@ impl<'p> Case<'p> {
             backend: sim::backend(
                 self.workers,
                 self.policy.streams(&setup),
-                self.device.clone(),
+                TaskTimes::new(self.device.clone(), &self.requests.graphs),
             ),
             record: FullRecord::new(
                 self.requests.len(),

@@ -3,6 +3,7 @@
 pub mod curve;
 pub mod decoder;
 pub mod grnn;
+mod known_tasks;
 pub mod noise;
 pub mod operators;
 pub mod persistent;

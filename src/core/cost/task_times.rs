@@ -6,9 +6,10 @@ use smallvec::{SmallVec, smallvec};
 
 use super::CostModel as _;
 use super::curve::Curve;
+use super::known_tasks::KnownTasks;
 use super::noise::Noise;
 use super::table::TableCosts;
-use super::timing::{Start, Timing};
+use super::timing::{Start, Timing, task_demand, task_time};
 use crate::base::units::{CellId, Nanos, NodeId, Share, WorkerId};
 use crate::core::task::{Members, NodeRef, Part, Task};
 use crate::core::workload::cell_graph::CellGraph;
@@ -19,6 +20,7 @@ use crate::core::workload::cell_graph::CellGraph;
 /// the starts.
 pub struct TaskTimes {
     costs: TableCosts,
+    known: KnownTasks,
     /// The decisions of each worker.
     decisions: Vec<DecisionCount>,
     followed: Option<StateTracker>,
@@ -77,6 +79,7 @@ impl TaskTimes {
         });
         TaskTimes {
             costs,
+            known: KnownTasks::default(),
             decisions: Vec::new(),
             followed,
             noise: None,
@@ -109,7 +112,11 @@ impl Timing for TaskTimes {
     }
 
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
-        let time = self.costs.duration(task, before);
+        let costs = &self.costs;
+        let time = match self.known.result(task) {
+            Some(known) => known.time(task, before, || task_time(costs, task, before)),
+            None => task_time(costs, task, before),
+        };
         let Some(followed) = &mut self.followed else {
             return time;
         };
@@ -127,7 +134,10 @@ impl Timing for TaskTimes {
     }
 
     fn demand(&mut self, task: &Task<'_>) -> Share {
-        Timing::demand(&mut self.costs, task)
+        let Some(known) = self.known.result(task) else {
+            return task_demand(&self.costs, task);
+        };
+        known.demand(|| task_demand(&self.costs, task))
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {

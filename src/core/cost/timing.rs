@@ -83,9 +83,8 @@ impl<C: CostModel> Timing for C {
         }
     }
 
-    /// The rest of the task uses the [mean](mean_demand) of its steps, too.
     fn demand(&mut self, task: &Task<'_>) -> Share {
-        mean_demand(self, task.steps, MemberKind::from_members(&task.members))
+        task_demand(self, task)
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
@@ -95,6 +94,11 @@ impl<C: CostModel> Timing for C {
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
         task_time(self, task, before)
     }
+}
+
+/// The share of the device that a task can use. The rest of the task uses the [mean](mean_demand) of its steps, too.
+pub fn task_demand(costs: &(impl CostModel + ?Sized), task: &Task<'_>) -> Share {
+    mean_demand(costs, task.steps, MemberKind::from_members(&task.members))
 }
 
 /// The task's time if it runs alone; `before` is the stream's previous cell type.

@@ -3,11 +3,12 @@
 use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::collections::vec_deque::Drain;
+use std::sync::Arc;
 
 use super::prelude::*;
 use crate::core::cost::timing::task_time;
 use crate::core::cost::{CostModel, Extra};
-use crate::core::workload::cell_graph::CellRun;
+use crate::core::workload::cell_graph::{CellRun, CellRuns};
 
 /// A policy that is a rule on a queue. The rule sends and drops at each instant, and returns the instant at which it
 /// has to be asked again even without events.
@@ -219,6 +220,8 @@ pub struct PaddedBatch {
     pub requests: Vec<RequestId>,
     pub steps: Vec<Step>,
     useful_cells: u64,
+    /// The runs of the last member, if they are shared, and their useful cells.
+    shared: Option<(Arc<[CellRun]>, u64)>,
     /// The memory that [`PaddedBatch::time`] uses.
     padded: Vec<Step>,
 }
@@ -228,6 +231,7 @@ impl PaddedBatch {
         self.requests.clear();
         self.steps.clear();
         self.useful_cells = 0;
+        self.shared = None;
     }
 
     /// Replaces the members. Panics like [`PaddedBatch::add`].
@@ -253,6 +257,17 @@ impl PaddedBatch {
             panic!("only chains can be padded")
         };
         self.requests.push(request);
+        if let CellRuns::Shared(runs) = runs
+            && let Some((last, cells)) = &self.shared
+            && Arc::ptr_eq(runs, last)
+        {
+            self.useful_cells += cells;
+            for step in &mut self.steps[..runs.len()] {
+                step.batch += 1;
+            }
+            return;
+        }
+        let useful_before = self.useful_cells;
         for (place, run) in runs.iter().enumerate() {
             match self.steps.get_mut(place) {
                 Some(step) => {
@@ -263,6 +278,9 @@ impl PaddedBatch {
                 None => self.steps.push(step_of_run(run, 1)),
             }
             self.useful_cells += u64::from(run.length) * u64::from(run.input.max(1));
+        }
+        if let CellRuns::Shared(runs) = runs {
+            self.shared = Some((Arc::clone(runs), self.useful_cells - useful_before));
         }
     }
 
@@ -328,8 +346,6 @@ fn step_of_run(run: &CellRun, batch: u32) -> Step {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::core::workload::cell_graph::Graph;
 

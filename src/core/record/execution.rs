@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::options::RecordOptions;
 use crate::base::units::{Nanos, TaskId, WorkerId};
-use crate::core::task::{Completion, OpenTask, Reason, Round, Step, TaskRow, distinct_cells};
+use crate::core::task::{Completion, OpenTask, Reason, Round, TaskRow, distinct_cells};
 
 /// What the workers executed and how the policy was called: the part of a record that does not depend on requests.
 #[derive(Debug, Default)]
@@ -183,8 +183,11 @@ impl Execution {
         self.useful_cells += task.useful_cells;
         self.add_busy(task.worker, completion.start, completion.finish);
         self.end = self.end.max(completion.finish);
-        self.executed_cells += self.count_cells(task);
+        let mut cells = 0;
+        let mut has_operators = false;
         for step in &task.steps {
+            cells += step.cells();
+            has_operators |= step.cell.index() >= self.cells;
             if self.batches.len() <= step.cell.index() {
                 self.batches.resize_with(step.cell.index() + 1, Vec::new);
             }
@@ -194,23 +197,15 @@ impl Execution {
             }
             sizes[step.batch as usize] += u64::from(step.times);
         }
-        if self.options.tasks {
-            self.keep_task(completion, task);
-        }
-    }
-
-    fn count_cells(&self, task: &OpenTask) -> u64 {
-        if task.iteration.is_some() {
-            return task.steps.iter().map(|step| u64::from(step.batch)).sum();
-        }
-        let has_operators = task
-            .steps
-            .iter()
-            .any(|step| step.cell.index() >= self.cells);
-        if has_operators {
+        self.executed_cells += if task.iteration.is_some() {
+            task.steps.iter().map(|step| u64::from(step.batch)).sum()
+        } else if has_operators {
             task.useful_cells
         } else {
-            task.steps.iter().map(Step::cells).sum()
+            cells
+        };
+        if self.options.tasks {
+            self.keep_task(completion, task);
         }
     }
 

@@ -406,14 +406,22 @@ impl<'a> Dispatch<'a> {
         );
         let padded: Vec<Step>;
         let mut task = *task;
-        let mut steps = task.steps.iter();
-        if !steps.all(|step| self.sink.batches(step.cell).is_empty()) {
+        if task.steps.iter().any(|step| self.pads(step.cell)) {
             padded = self.pad(task.steps);
             task.steps = &padded;
         }
         let id = self.tasks.open(self.now, &task);
         self.sink.submit(id, &task);
         id
+    }
+
+    /// Whether the device has batch sizes for a cell. It is asked once for each cell.
+    fn pads(&mut self, cell: CellId) -> bool {
+        let known = &mut self.tasks.pads;
+        if known.len() <= cell.index() {
+            known.resize(cell.index() + 1, None);
+        }
+        *known[cell.index()].get_or_insert_with(|| !self.sink.batches(cell).is_empty())
     }
 
     /// The steps at the device's batch sizes.
@@ -494,6 +502,8 @@ pub struct TaskBook {
     by_unfinished: Vec<WorkerSet>,
     /// The lists of tasks that are done, kept for their memory.
     spare: Vec<(Vec<RequestId>, Vec<Step>)>,
+    /// Whether the device has batch sizes for each cell, as far as it was asked.
+    pads: Vec<Option<bool>>,
     /// The sequences that were preempted since the engine last took them.
     pub(crate) preempted: Vec<RequestId>,
 }

@@ -33,6 +33,8 @@ pub struct Mechanism {
     awake: Vec<Stage>,
     /// The tasks that run, with their stages.
     running: Vec<(TaskId, Stage)>,
+    /// The steps of the last task, kept for their memory.
+    steps: Vec<Step>,
 }
 
 impl Mechanism {
@@ -45,6 +47,7 @@ impl Mechanism {
             executors: Vec::new(),
             awake: vec![Stage(0)],
             running: Vec::new(),
+            steps: Vec::new(),
         };
         mechanism.reach(Stage(0));
         mechanism
@@ -360,7 +363,8 @@ impl Mechanism {
                 starting.push(query.request);
             }
         }
-        let steps = slicing.steps(stage, batch, longest, row.input);
+        self.steps.clear();
+        slicing.add_steps(stage, batch, longest, row.input, &mut self.steps);
         let list_parts = |parts: &mut Vec<_>| {
             let queries = row.stage_queries(item, stage);
             parts.extend(queries.map(|query| slicing.part(stage, query)));
@@ -368,7 +372,7 @@ impl Mechanism {
         let task = Task {
             stream: StreamId((stage.0 % u32::from(STREAMS)) as u16),
             members: Members::Parts(&list_parts),
-            ..Task::new(worker, &steps, &starting, useful_cells)
+            ..Task::new(worker, &self.steps, &starting, useful_cells)
         };
         dispatch.submit_because(&task, || Reason {
             what: format!("stage {stage}, from batch {} of the table", item.row.0),

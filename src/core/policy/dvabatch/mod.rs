@@ -67,6 +67,7 @@ pub struct Staged {
     /// All other workers.
     busy: WorkerSet,
     lines: WaitingLines,
+    slicing: Arc<Slicing>,
     conditions: Box<dyn Conditions>,
     now: Nanos,
 }
@@ -86,6 +87,7 @@ impl Staged {
             idle: WorkerSet::all(workers),
             busy: WorkerSet::none(workers),
             lines: WaitingLines::default(),
+            slicing: Arc::clone(slicing),
             conditions,
             now: Nanos::ZERO,
         }
@@ -94,13 +96,11 @@ impl Staged {
 
 impl Policy for Staged {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        let (nodes, input) = self.slicing.size(request);
         let query = Query {
             request: request.id,
-            nodes: request.graph.nodes() as u32,
-            input: match &request.graph {
-                CellGraph::Chains(runs) => runs.iter().map(|run| run.input).max().unwrap_or(0),
-                CellGraph::Graph(_) => 0,
-            },
+            nodes,
+            input,
             left: false,
             resumes: Stage(0),
         };

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
-
 use super::Stage;
 use super::table::Query;
 use crate::base::units::{NodeId, Share};
@@ -75,33 +73,56 @@ impl Slicing {
         }
     }
 
-    /// The steps of a stage for a batch of queries, of which the longest has `longest` nodes.
-    pub fn steps(&self, stage: Stage, batch: u32, longest: u32, input: u32) -> SmallVec<[Step; 4]> {
+    /// The number of nodes of a request, and its input size.
+    pub fn size(&self, request: &Request<'_>) -> (u32, u32) {
+        if let Slicing::Network(stages) = self {
+            let nodes = stages.last().map_or(0, |stage| stage.nodes.end);
+            let takes_input = stages.iter().any(|stage| stage.sized > 0);
+            let input = if takes_input {
+                request.shape.length()
+            } else {
+                0
+            };
+            return (nodes, input);
+        }
+        let input = match &request.graph {
+            CellGraph::Chains(runs) => runs.iter().map(|run| run.input).max().unwrap_or(0),
+            CellGraph::Graph(_) => 0,
+        };
+        (request.graph.nodes() as u32, input)
+    }
+
+    /// Adds the steps of a stage for a batch of queries, of which the longest has `longest` nodes.
+    pub fn add_steps(
+        &self,
+        stage: Stage,
+        batch: u32,
+        longest: u32,
+        input: u32,
+        steps: &mut Vec<Step>,
+    ) {
         match self {
-            Slicing::Chain { cell, .. } => {
-                let times = self.nodes(stage, longest).len() as u32;
-                smallvec![Step {
-                    cell: *cell,
-                    batch,
-                    times,
-                    input
-                }]
-            }
+            Slicing::Chain { cell, .. } => steps.push(Step {
+                cell: *cell,
+                batch,
+                times: self.nodes(stage, longest).len() as u32,
+                input,
+            }),
             Slicing::Network(stages) => {
                 let operators = stages[stage.index()].operators.iter();
-                let steps = operators.map(|step| Step {
+                steps.extend(operators.map(|step| Step {
                     batch,
                     input: step.input * input,
                     ..*step
-                });
-                steps.collect()
+                }));
             }
         }
     }
 
     /// The time of all nodes of a stage.
     pub fn time(&self, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
-        let steps = self.steps(stage, batch, u32::MAX, input);
+        let mut steps = Vec::new();
+        self.add_steps(stage, batch, u32::MAX, input, &mut steps);
         let mut time = Nanos::ZERO;
         for step in &steps {
             time = time.saturating_add(costs.runs(step, MemberKind::Parts).time);
@@ -217,7 +238,7 @@ impl StageDurations {
             let stage = Stage(stage as u32);
             sum = sum.saturating_add(self.slicing.time(stage, batch, input, &*self.costs));
             *rest = sum;
-            all.extend(self.slicing.steps(stage, batch, 0, input));
+            self.slicing.add_steps(stage, batch, 0, input, &mut all);
         }
         StageProfile {
             rest,
