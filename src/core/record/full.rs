@@ -80,26 +80,28 @@ impl FullRecord {
         order
     }
 
-    /// When and how each request left; [`Nanos::MAX`] for requests that are still in the system.
-    pub fn departures(&self) -> Vec<(Nanos, Outcome)> {
-        let mut departures = Vec::with_capacity(self.finish.len());
-        for &finish in &self.finish {
-            let outcome = match to_instant(finish) {
-                Some(_) => Outcome::Served,
-                None => Outcome::Unfinished,
-            };
-            departures.push((finish, outcome));
+    /// When and how each request left.
+    pub fn departures(&self) -> Departures<'_> {
+        let mut departures = Departures {
+            finish: &self.finish,
+            all: Vec::new(),
+        };
+        if self.rejections.is_empty() && self.failures.is_empty() {
+            return departures;
         }
+        departures.all = (0..self.finish.len())
+            .map(|id| departures.get(id))
+            .collect();
         for &(request, at) in &self.rejections {
             let outcome = if self.is_expired(request, at) {
                 Outcome::Expired
             } else {
                 Outcome::Rejected
             };
-            departures[request.index()] = (at, outcome);
+            departures.all[request.index()] = (at, outcome);
         }
         for (request, at, _) in &self.failures {
-            departures[request.index()] = (*at, Outcome::Failed);
+            departures.all[request.index()] = (*at, Outcome::Failed);
         }
         departures
     }
@@ -112,6 +114,29 @@ impl FullRecord {
         let waited = at.saturating_since(self.arrival[request.index()]);
         let deadline = classes.class(request).deadline;
         deadline.is_some_and(|deadline| waited >= deadline)
+    }
+}
+
+/// When and how requests left.
+#[derive(Debug)]
+pub struct Departures<'a> {
+    finish: &'a [Nanos],
+    /// The departure of each request; empty if all that left were served.
+    all: Vec<(Nanos, Outcome)>,
+}
+
+impl Departures<'_> {
+    /// The departure of the request with this number; [`Nanos::MAX`] while it is in the system.
+    #[inline]
+    pub fn get(&self, id: usize) -> (Nanos, Outcome) {
+        if let Some(departure) = self.all.get(id) {
+            return *departure;
+        }
+        let finish = self.finish[id];
+        match to_instant(finish) {
+            Some(_) => (finish, Outcome::Served),
+            None => (finish, Outcome::Unfinished),
+        }
     }
 }
 
@@ -207,10 +232,15 @@ impl Recorder for FullRecord {
         if count_instants(&self.arrival) == departed {
             return;
         }
-        for (request, (left, _)) in (0..).map(RequestId).zip(self.departures()) {
-            if left == Nanos::MAX && self.arrival[request.index()] != Nanos::MAX {
-                self.fail(request, at, LOST.into());
+        let departures = self.departures();
+        let mut lost = Vec::new();
+        for (id, arrival) in self.arrival.iter().enumerate() {
+            if departures.get(id).0 == Nanos::MAX && *arrival != Nanos::MAX {
+                lost.push(RequestId(id as u64));
             }
+        }
+        for request in lost {
+            self.fail(request, at, LOST.into());
         }
     }
 

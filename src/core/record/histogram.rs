@@ -18,14 +18,19 @@ pub struct DurationHistogram {
 
 /// The place of a duration: itself up to [`BITS`] bits, then [`COUNTS`] places for each further bit.
 #[inline]
-fn place_of(duration: u64) -> usize {
+pub fn place_of(duration: u64) -> usize {
     let bits = u64::BITS - duration.leading_zeros();
     let dropped = bits.saturating_sub(BITS);
     (u64::from(dropped) * COUNTS + (duration >> dropped)) as usize
 }
 
+/// Whether a place is that of one duration only.
+pub fn has_one_value(place: usize) -> bool {
+    (place as u64) < 2 * COUNTS
+}
+
 /// The longest duration at a place.
-fn longest_at(place: usize) -> u64 {
+pub fn longest_at(place: usize) -> u64 {
     let place = place as u64;
     let dropped = (place / COUNTS).saturating_sub(1);
     let first = (place - dropped * COUNTS) << dropped;
@@ -33,6 +38,15 @@ fn longest_at(place: usize) -> u64 {
 }
 
 impl DurationHistogram {
+    pub const fn new() -> DurationHistogram {
+        DurationHistogram {
+            sum: 0,
+            max: 0,
+            len: 0,
+            counts: Vec::new(),
+        }
+    }
+
     /// Adds a duration that occurred `times` times, at least once.
     #[inline]
     pub fn add(&mut self, duration: u64, times: u64) {
@@ -69,15 +83,22 @@ impl DurationHistogram {
     /// The value of the histogram at a share of the durations, from 0 to 1. It may exceed the maximum by 0.1 %; 0
     /// without durations.
     pub fn value_at(&self, share: f64) -> u64 {
-        let wanted = (share * self.len as f64).ceil() as u64;
-        let mut counted = 0;
+        let rank = (share * self.len as f64).ceil() as u64;
+        self.find(rank.max(1))
+            .map_or(0, |(place, _)| longest_at(place))
+    }
+
+    /// The place of the duration with this rank, and its rank among the durations at that place. Ranks begin with 1, for
+    /// the shortest duration. `None` if there are fewer durations.
+    pub fn find(&self, rank: u64) -> Option<(usize, u64)> {
+        let mut below = 0;
         for (place, count) in self.counts.iter().enumerate() {
-            counted += count;
-            if counted >= wanted.max(1) {
-                return longest_at(place);
+            if below + count >= rank {
+                return Some((place, rank - below));
             }
+            below += count;
         }
-        0
+        None
     }
 }
 

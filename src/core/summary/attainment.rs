@@ -125,7 +125,7 @@ impl GroupAttainment {
         let mut times = Vec::with_capacity(measured.len());
         let mut rejected = 0;
         for &request in measured {
-            match run.departures[request as usize].1 {
+            match run.departures.get(request as usize).1 {
                 Outcome::Rejected | Outcome::Expired => rejected += 1,
                 _ => {}
             }

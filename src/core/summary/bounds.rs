@@ -74,7 +74,7 @@ impl Bounds {
         // Requests may share a chain. The map is never iterated.
         let mut shared: HashMap<*const CellRun, (Nanos, f64)> = HashMap::new();
         let mut paths = Vec::with_capacity(requests.len());
-        let mut works = Vec::with_capacity(requests.len());
+        let mut all_work = 0.0;
         for graph in requests.graphs.iter() {
             let (path, work) = match graph {
                 CellGraph::Chains(runs @ CellRuns::Shared(_)) => *shared
@@ -83,13 +83,13 @@ impl Bounds {
                 _ => fastest.least(graph),
             };
             paths.push(path.0);
-            works.push(work);
+            all_work += work;
         }
-        let work: f64 = works.iter().sum();
-        let ceiling = requests.len() as f64 * workers as f64 * 1e9 / work;
+        let ceiling = requests.len() as f64 * workers as f64 * 1e9 / all_work;
+        let [floor] = Times::from_rows(paths.iter().map(|path| [*path]));
         Bounds {
             workers,
-            floor: Times::from_spans(&mut paths),
+            floor,
             ceiling_rps: Some(ceiling).filter(|ceiling| ceiling.is_finite()),
             service: None,
         }
@@ -106,6 +106,8 @@ pub struct Fastest<'a> {
     streams: u16,
     /// The results so far for each cell type and input size.
     known: BTreeMap<(CellId, u32), Best>,
+    /// The last of them that was asked for, since most requests have the cells of the one before.
+    latest: Option<((CellId, u32), Best)>,
 }
 
 impl<'a> Fastest<'a> {
@@ -120,15 +122,28 @@ impl<'a> Fastest<'a> {
             largest,
             streams,
             known: BTreeMap::new(),
+            latest: None,
         }
     }
 
     fn best(&mut self, cell: CellId, input: u32) -> Best {
+        if let Some((latest, best)) = self.latest
+            && latest == (cell, input)
+        {
+            return best;
+        }
+        let best = self.find_best(cell, input);
+        self.latest = Some(((cell, input), best));
+        best
+    }
+
+    fn find_best(&mut self, cell: CellId, input: u32) -> Best {
         let Fastest {
             devices,
             largest,
             streams,
             known,
+            ..
         } = self;
         *known.entry((cell, input)).or_insert_with(|| {
             let of_each = devices.iter().map(|device| {

@@ -40,9 +40,10 @@ pub fn presence(record: &FullRecord) -> u128 {
 /// Little's law, L = λW, exactly: from empty to empty, the integral of the number in the system is the sum of the times
 /// in it. The law also fails for a request that never left.
 pub fn littles_law(record: &FullRecord) -> Result<(), String> {
-    let left = record.departures();
+    let departures = record.departures();
     let mut sum = 0u128;
-    for (id, (&arrival, &(left, _))) in record.arrival.iter().zip(&left).enumerate() {
+    for (id, &arrival) in record.arrival.iter().enumerate() {
+        let (left, _) = departures.get(id);
         match (to_instant(arrival), to_instant(left)) {
             (None, None) => {}
             (_, None) => return Err(format!("request {id} never left the system")),

@@ -1,8 +1,7 @@
 use super::times::Times;
 use super::warmup::{AUTO_PARTS, Truncation, Warmup, mser5};
 use crate::base::units::Nanos;
-use crate::core::record::Outcome;
-use crate::core::record::full::{FullRecord, to_instant};
+use crate::core::record::full::{Departures, FullRecord, to_instant};
 use crate::core::record::parts::LatencyParts;
 use crate::core::record::tally::Tally;
 use crate::core::workload::class::Classes;
@@ -12,7 +11,7 @@ pub(super) struct OrderedRecord<'a> {
     pub record: &'a FullRecord,
     /// The requests that arrived, in the order of arrival.
     pub order: Vec<u32>,
-    pub departures: Vec<(Nanos, Outcome)>,
+    pub departures: Departures<'a>,
 }
 
 /// The times of a request that finished, in nanoseconds.
@@ -66,7 +65,7 @@ impl<'a> OrderedRecord<'a> {
     ) -> Tally {
         let mut tally = Tally::new(slo);
         for (rank, &request) in requests.iter().enumerate() {
-            let (left, outcome) = self.departures[request as usize];
+            let (left, outcome) = self.departures.get(request as usize);
             tally.add_arrival(Nanos(self.arrival(request)), rank >= warmup);
             tally.outcomes[outcome as usize] += 1;
             let Some(spans) = self.spans(request) else {
@@ -84,25 +83,15 @@ impl<'a> OrderedRecord<'a> {
 
     /// The distributions of the latency, the time in the queue, and the time from start to finish.
     pub fn times(&self, requests: &[u32]) -> [Times; 3] {
-        // One buffer serves all three times: a run may have ten million requests.
-        let mut buffer = Vec::with_capacity(requests.len());
-        let which: [fn(RequestSpans) -> u64; 3] = [
-            |spans| spans.latency,
-            |spans| spans.queue,
-            |spans| spans.compute,
-        ];
-        which.map(|which| {
-            buffer.clear();
-            buffer.extend(
-                requests
-                    .iter()
-                    .filter_map(|request| self.spans(*request).map(which)),
-            );
-            Times::from_spans(&mut buffer)
-        })
+        let rows = requests.iter().filter_map(|request| {
+            let spans = self.spans(*request)?;
+            Some([spans.latency, spans.queue, spans.compute])
+        });
+        Times::from_rows(rows)
     }
 
     /// The times of a request, or `None` if it has not finished.
+    #[inline]
     pub fn spans(&self, request: u32) -> Option<RequestSpans> {
         let request = request as usize;
         let finish = to_instant(self.record.finish[request])?;

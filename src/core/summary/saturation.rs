@@ -65,14 +65,19 @@ pub(super) fn presence(run: &OrderedRecord<'_>) -> Option<Presence> {
         .map(|rank| run.arrival(order[rank as usize]));
     let mut sums = [0; 5];
     let mut latest = None;
+    // The bounds up to the arrival, at which the request is not in the system.
+    let mut passed = 0;
     for (rank, &request) in order.iter().enumerate() {
         let arrival = run.arrival(request);
-        let departure = run.departures[request as usize].0.0;
-        for (sum, bound) in sums.iter_mut().zip(bounds) {
-            *sum += u128::from(departure.min(bound) - arrival.min(bound));
+        let departure = run.departures.get(request as usize).0.0;
+        while bounds.get(passed).is_some_and(|bound| *bound <= arrival) {
+            passed += 1;
         }
-        let gap = arrival - latest.unwrap_or(arrival);
-        presence.squares += u128::from(gap).pow(2);
+        for (sum, bound) in sums[passed..].iter_mut().zip(&bounds[passed..]) {
+            *sum += u128::from(departure.min(*bound) - arrival);
+        }
+        let gap = u128::from(arrival - latest.unwrap_or(arrival));
+        presence.squares += gap * gap;
         latest = Some(arrival);
         if let Some(spans) = run.spans(request) {
             presence.add_served(rank as u64, spans.queue, spans.compute);

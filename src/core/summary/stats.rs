@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::core::record::histogram::{DurationHistogram, has_one_value, longest_at, place_of};
+
 /// The number of independent requests that an interval of a mean over replications needs. docs/METRICS.md has the
 /// coverage on which it rests.
 pub const INDEPENDENT_FOR_A_MEAN: f64 = 60.0;
@@ -52,26 +54,17 @@ impl Quantile {
     }
 }
 
-/// Exact quantiles by nearest rank, or `None` with fewer than [`Quantile::samples_needed`]. Reorders the samples.
-///
-/// # Panics
-/// If the quantiles do not ascend.
-pub fn quantiles<const N: usize>(samples: &mut [u64], wanted: [Quantile; N]) -> [Option<u64>; N] {
-    assert!(
-        wanted.is_sorted(),
-        "quantiles are asked for in ascending order"
-    );
-    let n = samples.len();
-    let mut below = 0;
-    wanted.map(|quantile| {
-        if n < quantile.samples_needed() {
-            return None;
-        }
-        let index = quantile.rank(n) - 1;
-        let (_, value, _) = samples[below..].select_nth_unstable(index - below);
-        below = index;
-        Some(*value)
-    })
+/// Exact quantiles by nearest rank, or `None` with fewer samples than [`Quantile::samples_needed`].
+pub fn quantiles<const N: usize>(samples: &[u64], wanted: [Quantile; N]) -> [Option<u64>; N] {
+    let mut histogram = DurationHistogram::new();
+    for sample in samples {
+        histogram.add(*sample, 1);
+    }
+    let mut finder = QuantileFinder::new(&histogram, wanted);
+    for sample in samples {
+        finder.add(*sample);
+    }
+    finder.finish()
 }
 
 /// The mean with an exact sum, or `None` without samples.
@@ -81,6 +74,71 @@ pub fn mean(samples: &[u64]) -> Option<f64> {
         return None;
     }
     Some(sum as f64 / samples.len() as f64)
+}
+
+/// Finds exact quantiles by nearest rank among samples that a histogram has counted. It keeps only the samples that lie
+/// at the same place of the histogram as a quantile.
+#[derive(Debug)]
+pub(super) struct QuantileFinder<const N: usize> {
+    /// The place of each quantile, and its rank from 1 among the samples at this place. `None` with fewer samples than
+    /// [`Quantile::samples_needed`].
+    ranks: [Option<(usize, u64)>; N],
+    /// For each place of the histogram, one more than the index of its list of samples; 0 without a list. Places of a
+    /// single value need no list.
+    lists: Vec<u8>,
+    samples: Vec<Vec<u64>>,
+}
+
+impl<const N: usize> QuantileFinder<N> {
+    pub fn new(histogram: &DurationHistogram, wanted: [Quantile; N]) -> QuantileFinder<N> {
+        let all = histogram.len() as usize;
+        let ranks = wanted.map(|quantile| {
+            if all < quantile.samples_needed() {
+                return None;
+            }
+            histogram.find(quantile.rank(all) as u64)
+        });
+        let mut finder = QuantileFinder {
+            ranks,
+            lists: Vec::new(),
+            samples: Vec::new(),
+        };
+        for (place, _) in ranks.iter().flatten() {
+            if has_one_value(*place) {
+                continue;
+            }
+            if finder.lists.len() <= *place {
+                finder.lists.resize(place + 1, 0);
+            }
+            if finder.lists[*place] == 0 {
+                finder.samples.push(Vec::new());
+                finder.lists[*place] = finder.samples.len() as u8;
+            }
+        }
+        finder
+    }
+
+    /// Adds a sample that the histogram has counted.
+    #[inline]
+    pub fn add(&mut self, sample: u64) {
+        let list = self.lists.get(place_of(sample)).copied().unwrap_or(0);
+        if list > 0 {
+            self.samples[usize::from(list) - 1].push(sample);
+        }
+    }
+
+    /// The quantiles, after all samples have been added.
+    pub fn finish(mut self) -> [Option<u64>; N] {
+        self.ranks.map(|rank| {
+            let (place, rank) = rank?;
+            if has_one_value(place) {
+                return Some(longest_at(place));
+            }
+            let samples = &mut self.samples[usize::from(self.lists[place]) - 1];
+            let (_, value, _) = samples.select_nth_unstable(rank as usize - 1);
+            Some(*value)
+        })
+    }
 }
 
 /// An interval around a mean.
@@ -172,13 +230,13 @@ mod tests {
 
     #[test]
     fn a_quantile_is_the_nearest_rank() {
-        let mut samples: Vec<u64> = (1..=100).rev().collect();
+        let samples: Vec<u64> = (1..=100).rev().collect();
         assert_eq!(
-            quantiles(&mut samples, [Quantile::P50, Quantile::P90]),
+            quantiles(&samples, [Quantile::P50, Quantile::P90]),
             [Some(50), Some(90)]
         );
-        let mut samples: Vec<u64> = (1..=10_001).collect();
-        let all = quantiles(&mut samples, Quantile::ALL);
+        let samples: Vec<u64> = (1..=10_001).collect();
+        let all = quantiles(&samples, Quantile::ALL);
         assert_eq!(all, [5001, 9001, 9501, 9901, 9991].map(Some));
     }
 
@@ -187,17 +245,22 @@ mod tests {
         let needed = Quantile::ALL.map(Quantile::samples_needed);
         assert_eq!(needed, [20, 100, 200, 1000, 10_000]);
         for (quantile, n) in Quantile::ALL.into_iter().zip(needed) {
-            assert_eq!(quantiles(&mut vec![7; n - 1], [quantile]), [None]);
-            assert_eq!(quantiles(&mut vec![7; n], [quantile]), [Some(7)]);
+            assert_eq!(quantiles(&vec![7; n - 1], [quantile]), [None]);
+            assert_eq!(quantiles(&vec![7; n], [quantile]), [Some(7)]);
         }
-        assert_eq!(quantiles(&mut [], Quantile::ALL), [None; 5]);
+        assert_eq!(quantiles(&[], Quantile::ALL), [None; 5]);
     }
 
     proptest! {
         #[test]
-        fn selection_finds_what_the_definition_says(samples in prop::collection::vec(0u64..50, 200..400)) {
+        fn the_finder_finds_what_the_definition_says(
+            samples in prop::collection::vec(0u64..50, 200..400),
+            // From none of the samples to all of them are at one place of the histogram.
+            least in prop::sample::select(vec![0u64, 5000, 100_000, 1 << 40]),
+        ) {
             let wanted = [Quantile::P50, Quantile::P50, Quantile::P90, Quantile::P95];
-            let found = quantiles(&mut samples.clone(), wanted);
+            let samples: Vec<u64> = samples.iter().map(|sample| least + sample).collect();
+            let found = quantiles(&samples, wanted);
             for (quantile, value) in wanted.into_iter().zip(found) {
                 prop_assert_eq!(value, (samples.len() >= quantile.samples_needed()).then(|| naive(&samples, quantile)));
             }

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::stats::{Quantile, mean, quantiles};
+use super::stats::{Quantile, QuantileFinder};
 use crate::base::units::Nanos;
 use crate::core::record::histogram::DurationHistogram;
 
@@ -22,12 +22,35 @@ fn to_millis(ns: u64) -> f64 {
 }
 
 impl Times {
-    /// The distribution of times in nanoseconds, which are reordered.
-    pub(super) fn from_spans(spans: &mut [u64]) -> Times {
-        let mean = mean(spans);
-        let max = spans.iter().max().copied();
-        let quantiles = quantiles(spans, Quantile::ALL);
-        Times::new(spans.len() as u64, mean, max, quantiles)
+    /// The distributions of several times in nanoseconds, of which each row has one value.
+    pub(super) fn from_rows<const N: usize>(
+        rows: impl Iterator<Item = [u64; N]> + Clone,
+    ) -> [Times; N] {
+        let mut histograms = [const { DurationHistogram::new() }; N];
+        for row in rows.clone() {
+            for (histogram, span) in histograms.iter_mut().zip(row) {
+                histogram.add(span, 1);
+            }
+        }
+        let mut finders = histograms
+            .each_ref()
+            .map(|histogram| QuantileFinder::new(histogram, Quantile::ALL));
+        for row in rows {
+            for (finder, span) in finders.iter_mut().zip(row) {
+                finder.add(span);
+            }
+        }
+        let mut times = [Times::default(); N];
+        for (times, (histogram, finder)) in times.iter_mut().zip(histograms.iter().zip(finders)) {
+            let quantiles = finder.finish();
+            *times = Times::new(
+                histogram.len(),
+                histogram.mean(),
+                histogram.max(),
+                quantiles,
+            );
+        }
+        times
     }
 
     pub(super) fn from_histogram(histogram: &DurationHistogram) -> Times {

@@ -40,6 +40,7 @@ impl TokenSummary {
         let began = record.arrival.iter().min().copied().unwrap_or_default();
         let end = record.execution.end;
         let seconds = end.saturating_since(began).as_secs_f64();
+        let [ttft] = Times::from_rows(first.iter().map(|span| [*span]));
         TokenSummary {
             tbt: Times::from_histogram(&tokens.gaps),
             normalised_ms: ratio(normalised / 1e6, first.len() as f64),
@@ -47,7 +48,7 @@ impl TokenSummary {
             kv_mean: ratio(tokens.used_blocks as f64, tokens.all_blocks as f64),
             kv_peak: ratio(tokens.most_blocks.into(), tokens.capacity.into()),
             preemptions: tokens.preemptions,
-            ttft: Times::from_spans(&mut first),
+            ttft,
         }
     }
 }

@@ -27,10 +27,10 @@ pub struct Lateness {
 impl Lateness {
     /// The lateness of a run with these delays, or `None` without any request.
     pub fn new(spans: &[Nanos], median_ms: Option<f64>) -> Option<Lateness> {
-        let mut spans: Vec<u64> = spans.iter().map(|span| span.0).collect();
+        let spans: Vec<u64> = spans.iter().map(|span| span.0).collect();
         let max_us = to_micros(spans.iter().copied().max()?);
         let mean_us = mean(&spans)? / 1e3;
-        let [p99] = quantiles(&mut spans, [Quantile::P99]);
+        let [p99] = quantiles(&spans, [Quantile::P99]);
         let share = median_ms
             .filter(|median| *median > 0.0)
             .map(|median| mean_us / 1e3 / median);

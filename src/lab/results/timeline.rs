@@ -88,7 +88,7 @@ fn stays(record: &FullRecord) -> Vec<Stay> {
     let mut stays: Vec<Stay> = (0..record.arrival.len())
         .filter_map(|request| {
             let arrival = to_instant(record.arrival[request])?;
-            let (end, outcome) = match departures[request] {
+            let (end, outcome) = match departures.get(request) {
                 (at, Outcome::Served) => (at, "finished"),
                 (at, Outcome::Rejected | Outcome::Expired) => (at, "rejected"),
                 (_, Outcome::Failed | Outcome::Unfinished) => {

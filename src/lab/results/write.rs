@@ -60,7 +60,7 @@ pub fn request_lines(
             class: class_name(record, request),
             length: record.shapes.as_deref().map(|shapes| shapes[id].length()),
             measured: measured[id],
-            outcome: departures[id].1,
+            outcome: departures.get(id).1,
         }
     })
 }

@@ -202,7 +202,7 @@ impl Coverage {
             let gaps: Vec<f64> = Exp1.sample_iter(&mut random).take(self.requests).collect();
             for ((system, load, ..), row) in self.cells.iter().zip(&mut rows) {
                 system.latencies(*load, &gaps, &mut latencies);
-                row.runs.push(summarize(&mut latencies));
+                row.runs.push(summarize(&latencies));
             }
         }
         for ((.., exact, counts), row) in self.cells.iter_mut().zip(&rows) {
@@ -214,9 +214,9 @@ impl Coverage {
 }
 
 /// The figures of a run by the rules of `warmup = "auto"`, from the latencies in the order of arrival.
-fn summarize(latencies: &mut [u64]) -> Summary {
+fn summarize(latencies: &[u64]) -> Summary {
     let completed = latencies.len() as u64;
-    let measured = &mut latencies[completed as usize / AUTO_PARTS..];
+    let measured = &latencies[completed as usize / AUTO_PARTS..];
     let mut parts = LatencyParts::new(measured.len() as u64);
     for (rank, latency) in measured.iter().enumerate() {
         parts.add(rank as u64, *latency);
@@ -278,7 +278,7 @@ mod tests {
             ..Measure::default()
         };
         let full = summary::summarize(&record, &measure);
-        let found = summarize(&mut latencies);
+        let found = summarize(&latencies);
         assert_eq!(found.independent, full.independent);
         assert_eq!(found.latency.mean_ms, full.latency.mean_ms);
         assert_eq!(found.latency.p99_ms, full.latency.p99_ms);
