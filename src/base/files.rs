@@ -18,10 +18,16 @@ pub const PARTIAL: &str = ".partial";
 pub fn unpack<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
     let mut input = BufReader::with_capacity(1 << 16, input);
     // An error occurs again when the rest is read.
-    match input.fill_buf() {
-        Ok([0x1f, 0x8b, ..]) => Box::new(limit_input(MultiGzDecoder::new(input))),
-        _ => Box::new(limit_input(input)),
+    if input.fill_buf().is_ok_and(is_packed) {
+        Box::new(limit_input(MultiGzDecoder::new(input)))
+    } else {
+        Box::new(limit_input(input))
     }
+}
+
+/// Whether a file that starts like this is compressed with gzip.
+pub fn is_packed(start: &[u8]) -> bool {
+    start.starts_with(&[0x1f, 0x8b])
 }
 
 /// Writes a temporary file and renames it, so that readers see either the old file or the new one. Creates the folder

@@ -14,7 +14,7 @@ use std::sync::{Arc, RwLock};
 use include_dir::{Dir, include_dir};
 
 use crate::base::error::{Error, Result, nearest};
-use crate::base::hash::fnv1a;
+use crate::base::hash::hash_bytes;
 use crate::base::memory::limit_input;
 
 static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
@@ -64,7 +64,7 @@ pub struct MemoryFile {
 impl MemoryFile {
     /// Keeps a file whose path is `name`, `@` and the hash of the content.
     pub fn new(name: &str, content: &[u8]) -> MemoryFile {
-        let path = PathBuf::from(format!("{name}@{:016x}", fnv1a(content)));
+        let path = PathBuf::from(format!("{name}@{}", hash_bytes(content)));
         let mut files = IN_MEMORY.write().expect(UNBROKEN);
         let shared = files.entry(path.clone()).or_insert_with(|| SharedContent {
             bytes: content.into(),

@@ -15,7 +15,9 @@ use super::model::{Model, Unfolder};
 use super::random::RandomSequence;
 use super::shape::{MAX_LENGTH, Shape, Tree};
 use crate::base::error::{Context, Error, Result};
-use crate::base::files::{unpack, write_typed};
+use crate::base::files::{is_packed, unpack, write_typed};
+use crate::base::hash::{Fnv1a, HashedReader};
+use crate::base::memory::limit_input;
 use crate::base::shipped;
 use crate::base::units::{Nanos, Rate, RequestId};
 use crate::core::workload::arrivals::LAST_ARRIVAL;
@@ -39,20 +41,20 @@ impl Trace {
         self.shapes.len()
     }
 
-    /// Reads a CSV file `id,arrival_ns,shape` with an optional column `class`, plain or compressed with gzip. Ids are
-    /// 0, 1, 2 and so on, and arrivals do not descend. Equal trees become one, so that they share their cell graph.
-    pub fn read(path: &Path) -> Result<Trace> {
-        let file = shipped::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
-        Trace::read_from(unpack(file)).within(path.display())
+    /// Reads a CSV text `id,arrival_ns,shape` with an optional column `class`. Ids are 0, 1, 2 and so on, and arrivals do
+    /// not descend. Equal trees become one, so that they share their cell graph. Messages begin with the line.
+    pub fn read_from(input: impl Read) -> Result<Trace> {
+        Trace::read_rows(input, |_| ())
     }
 
-    /// Reads a trace as [`Trace::read`] does; messages begin with the line.
-    pub fn read_from(input: impl Read) -> Result<Trace> {
+    /// Reads a trace, and passes on its text piece by piece.
+    fn read_rows(input: impl Read, mut note_text: impl FnMut(&[u8])) -> Result<Trace> {
         let mut input = BufReader::with_capacity(1 << 16, input);
         let mut line = Vec::new();
         input
             .read_until(b'\n', &mut line)
             .map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
+        note_text(&line);
         let header = String::from_utf8_lossy(&line);
         let header = header.trim_start_matches('\u{feff}').trim_end();
         let names: Vec<String> = fields(header).iter().map(String::from).collect();
@@ -75,6 +77,7 @@ impl Trace {
             let buffer = input.buffer();
             let mut rest = buffer;
             while let Some(after) = rows.add_chain(rest) {
+                note_text(&rest[..rest.len() - after.len()]);
                 rest = after;
             }
             let taken = buffer.len() - rest.len();
@@ -83,6 +86,7 @@ impl Trace {
             let read = input
                 .read_until(b'\n', &mut line)
                 .map_err(|cause| format!("cannot be read: {cause}"));
+            note_text(&line);
             let added = match (read, line.trim_ascii_end()) {
                 (Ok(0), _) => break,
                 (Ok(_), []) => {
@@ -233,6 +237,36 @@ impl Trace {
     }
 }
 
+/// A trace with the hash of its file.
+#[derive(Debug)]
+pub struct TraceFile {
+    pub trace: Trace,
+    /// The hash of the file as it is on the disk.
+    pub hash: String,
+}
+
+impl TraceFile {
+    /// Reads a file as [`Trace::read_from`] does, plain or compressed with gzip.
+    pub fn read(path: &Path) -> Result<TraceFile> {
+        let unreadable = |cause| Error::unreadable(path, &cause);
+        let file = shipped::open(path).map_err(unreadable)?;
+        let mut file = BufReader::with_capacity(1 << 16, file);
+        // An error occurs again when the rest is read.
+        if file.fill_buf().is_ok_and(is_packed) {
+            let mut file = HashedReader::new(file);
+            let trace = Trace::read_from(unpack(&mut file)).within(path.display())?;
+            let hash = file.into_hash().map_err(unreadable)?.to_string();
+            return Ok(TraceFile { trace, hash });
+        }
+        // The processor hashes each row while it reads the next, which takes about as long.
+        let mut hash = Fnv1a::new();
+        let trace = Trace::read_rows(limit_input(file), |text| hash.add(text));
+        let trace = trace.within(path.display())?;
+        let hash = hash.to_string();
+        Ok(TraceFile { trace, hash })
+    }
+}
+
 /// The name of a class as traces write it.
 pub fn class_name(text: &str) -> Result<&str, String> {
     match text {
@@ -362,17 +396,55 @@ impl TraceRows {
     }
 }
 
-/// The number of up to 19 digits that a text begins with, which fits 64 bits, and the rest.
+/// The number of up to 19 digits that a text begins with, which fits 64 bits, and the rest. `None` if fewer than 8 bytes
+/// follow its last digits.
+#[inline]
 fn number_of(text: &[u8]) -> Option<(u64, &[u8])> {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    if !(1..=19).contains(&digits) {
-        return None;
+    const POWERS: [u64; 9] = [
+        1,
+        10,
+        100,
+        1000,
+        10_000,
+        100_000,
+        1_000_000,
+        10_000_000,
+        100_000_000,
+    ];
+    let mut number = 0u64;
+    let mut rest = text;
+    loop {
+        let (part, digits) = digits_of(rest)?;
+        number = number.wrapping_mul(POWERS[digits]).wrapping_add(part);
+        rest = &rest[digits..];
+        if digits < 8 {
+            break;
+        }
     }
-    let mut value = 0;
-    for digit in &text[..digits] {
-        value = 10 * value + u64::from(digit - b'0');
+    let digits = text.len() - rest.len();
+    if (1..=19).contains(&digits) {
+        Some((number, rest))
+    } else {
+        None
     }
-    Some((value, &text[digits..]))
+}
+
+/// The number of up to 8 digits that a text of at least 8 bytes begins with, and how many they are. All bytes are
+/// computed with at once.
+#[inline]
+fn digits_of(text: &[u8]) -> Option<(u64, usize)> {
+    const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
+    const HIGHEST_BITS: u64 = u64::from_le_bytes([0x80; 8]);
+    let values = u64::from_le_bytes(*text.first_chunk()?) ^ ZEROS;
+    // The highest bit of a byte is set where the value exceeds 9; what a byte above 127 adds to the next comes later.
+    let others = (values | values.wrapping_add(u64::from_le_bytes([0x76; 8]))) & HIGHEST_BITS;
+    let digits = others.trailing_zeros() / 8;
+    // The first digit is in the lowest byte. Zeros are put before it.
+    let tens = values.checked_shl(64 - 8 * digits).unwrap_or(0);
+    let pairs = tens.wrapping_mul(10).wrapping_add(tens >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
+    let eights = fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff;
+    Some((eights, digits as usize))
 }
 
 /// The requests of a run, unfolded to cell graphs. A clone shares them, for runs that differ only in arrivals.
@@ -459,7 +531,13 @@ impl<'a> Request<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
     use super::*;
+    use crate::base::hash::hash_bytes;
     use crate::core::workload::random;
 
     fn read(rows: &str) -> Result<Trace> {
@@ -479,7 +557,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace.csv");
         trace.write(&path).unwrap();
-        assert_eq!(Trace::read(&path).unwrap(), trace);
+        let file = TraceFile::read(&path).unwrap();
+        assert_eq!(file.trace, trace);
+        assert_eq!(file.hash, hash_bytes(text.as_bytes()).to_string());
+
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        let packed = packed.finish().unwrap();
+        fs::write(&path, &packed).unwrap();
+        let file = TraceFile::read(&path).unwrap();
+        assert_eq!(file.trace, trace);
+        assert_eq!(file.hash, hash_bytes(&packed).to_string());
     }
 
     #[test]
@@ -513,7 +601,8 @@ mod tests {
                 ..TraceRows::default()
             };
             let (mut short, mut long) = (before(), before());
-            if short.add_chain(format!("{row}\n").as_bytes()) == Some(b"") {
+            let after = "2,6,chain:4";
+            if short.add_chain(format!("{row}\n{after}").as_bytes()) == Some(after.as_bytes()) {
                 assert_eq!(long.add(row), Ok(()), "{row}");
                 assert_eq!(
                     (short.arrivals, short.shapes),
@@ -524,6 +613,29 @@ mod tests {
             }
         }
         assert_eq!(taken, 3);
+    }
+
+    #[test]
+    fn numbers_end_at_the_first_other_byte() {
+        let filler = "////////";
+        for digits in [
+            "0",
+            "7",
+            "0123",
+            "12345678",
+            "123456789",
+            "9999999999999999999",
+        ] {
+            for other in ["/", ":", "\n", "\u{ff}", "\0"] {
+                let rest = format!("{other}{filler}");
+                let text = format!("{digits}{rest}");
+                let expected = (digits.parse().unwrap(), rest.as_bytes());
+                assert_eq!(number_of(text.as_bytes()), Some(expected));
+            }
+        }
+        for none in ["", "////////", "1234567", "00000000000000000000////////"] {
+            assert_eq!(number_of(none.as_bytes()), None, "{none}");
+        }
     }
 
     #[test]
@@ -577,7 +689,7 @@ mod tests {
             "line 1: the header is \"id,arrival,shape\"; that of a trace is id,arrival_ns,shape or \
              id,arrival_ns,shape,class; trace import reads other columns"
         );
-        let error = Trace::read(Path::new("no/such.csv")).unwrap_err();
+        let error = TraceFile::read(Path::new("no/such.csv")).unwrap_err();
         assert!(
             error.to_string().starts_with("no/such.csv: cannot be read"),
             "{error}"

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use super::executor::SelectedBackend;
-use super::fingerprint::{fingerprints, hash, hash_of_input};
+use super::fingerprint::{InputHashes, fingerprints, hash};
 use super::job::{Run, SweepRun};
 use super::verify::Verified;
 use crate::base::clock;
@@ -74,6 +74,8 @@ pub struct Folder {
     pub(super) policies: Vec<PolicyEntry>,
     /// What the runs execute on, in words.
     device: String,
+    /// The hashes of the scenario's input files, by the name in the scenario.
+    inputs: Vec<(String, String)>,
     /// For each policy, a hash of everything that determines its results.
     fingerprints: Vec<String>,
     /// What becomes of results with other fingerprints.
@@ -114,13 +116,15 @@ impl Folder {
         backend: SelectedBackend,
     ) -> Result<Vec<Folder>> {
         let path = out.join(folder_name(&scenarios[0].borrow().name));
+        let mut hashes = InputHashes::default();
         let mut folders = Vec::new();
         for (scenario, device) in scenarios.iter().map(Borrow::borrow).zip(devices) {
             folders.push(Folder {
                 path: path.clone(),
                 policies: scenario.policies.clone(),
                 device: device.clone(),
-                fingerprints: fingerprints(scenario, device, backend.is_real())?,
+                inputs: hashes.inputs(scenario)?,
+                fingerprints: fingerprints(scenario, device, backend.is_real(), &mut hashes)?,
                 earlier: EarlierResults::RefuseOthers,
             });
         }
@@ -192,12 +196,12 @@ impl Folder {
         let scenario = scenarios[0];
         let mut names = Map::new();
         let mut inputs = Map::new();
-        for scenario in &scenarios {
-            for policy in &scenario.policies {
+        for folder in folders {
+            for policy in &folder.policies {
                 names.insert(policy.label.clone(), json!(folder_name(&policy.label)));
             }
-            for (given, path) in scenario.inputs() {
-                inputs.insert(given.to_string(), json!(hash_of_input(scenario, path)?));
+            for (given, hash) in &folder.inputs {
+                inputs.insert(given.clone(), json!(hash));
             }
         }
         let fingerprints: BTreeMap<String, &String> = folders
@@ -492,30 +496,51 @@ pub(crate) fn write_lengths(folder: &Path, samples: &[Arc<Requests>]) -> Result<
     if samples.iter().any(|sample| sample.shapes != *shapes) {
         return Ok(());
     }
-    let mut counts = BTreeMap::new();
-    for shape in shapes.iter() {
-        let sides = match shape {
-            Shape::Seq2Seq { source, target } => vec![*source, *target],
-            Shape::Llm { prompt, output } => vec![*prompt, *output],
-            other => vec![other.length()],
-        };
-        *counts.entry(sides).or_insert(0u64) += 1;
-    }
-    let has_pairs = counts.keys().any(|sides| sides.len() > 1);
+    let counts = count_lengths(shapes);
+    let has_pairs = counts.keys().any(|(_, second)| second.is_some());
     write_whole(&folder.join("lengths.csv"), |out| {
         if has_pairs {
             writeln!(out, "src_len,tgt_len,count")?;
         } else {
             writeln!(out, "length,count")?;
         }
-        for (sides, count) in &counts {
-            for side in sides {
-                write!(out, "{side},")?;
+        for ((length, second), count) in &counts {
+            match second {
+                None => writeln!(out, "{length},{count}")?,
+                Some(second) => writeln!(out, "{length},{second},{count}")?,
             }
-            writeln!(out, "{count}")?;
         }
         Ok(())
     })
+}
+
+/// The length of a request, or both lengths of a pair.
+type Lengths = (u32, Option<u32>);
+
+/// Lengths below this number are counted in a list.
+const SHORT: usize = 1 << 12;
+
+/// The number of requests of each length.
+fn count_lengths(shapes: &[Shape]) -> BTreeMap<Lengths, u64> {
+    let mut short = [0; SHORT];
+    let mut counts = BTreeMap::new();
+    for shape in shapes {
+        let lengths = match shape {
+            Shape::Seq2Seq { source, target } => (*source, Some(*target)),
+            Shape::Llm { prompt, output } => (*prompt, Some(*output)),
+            other => (other.length(), None),
+        };
+        match lengths {
+            (length, None) if (length as usize) < SHORT => short[length as usize] += 1,
+            _ => *counts.entry(lengths).or_insert(0) += 1,
+        }
+    }
+    for (length, count) in (0..).zip(short) {
+        if count > 0 {
+            counts.insert((length, None), count);
+        }
+    }
+    counts
 }
 
 /// The name of the mark of a finished replication.

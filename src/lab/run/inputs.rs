@@ -36,7 +36,7 @@ use crate::core::workload::model::{CellType, Unfolder};
 use crate::core::workload::operator::catalogue::Catalogue;
 use crate::core::workload::random;
 use crate::core::workload::shape::{Shape, Tree};
-use crate::core::workload::trace::{Requests, Trace};
+use crate::core::workload::trace::{Requests, Trace, TraceFile};
 use crate::lab::scenario::{ArrivalSpec, ClassEntry, Input, Load, LoadPoint, Record, Scenario};
 
 pub struct RunInputs<'s> {
@@ -66,7 +66,7 @@ enum Origin {
     },
     Trace {
         requests: Arc<Requests>,
-        trace: Trace,
+        file: Arc<TraceFile>,
     },
 }
 
@@ -122,7 +122,8 @@ impl<'s> RunInputs<'s> {
                 Catalogue::new(&scenario.workload.model, &scenario.workload.sizes()).types(),
             );
         }
-        let origin = Origin::open(scenario)?;
+        let key = RequestsKey::new(scenario);
+        let origin = Origin::open(scenario, &key, &shared)?;
         let longest = origin.longest();
         let inputs = RunInputs {
             scenario,
@@ -131,7 +132,7 @@ impl<'s> RunInputs<'s> {
             origin,
             longest,
             shared,
-            key: RequestsKey::new(scenario),
+            key,
             stop: &NEVER,
         };
         for policy in 0..scenario.policies.len() {
@@ -431,15 +432,16 @@ impl<'s> RunInputs<'s> {
     /// The arrival times of the trace under a load.
     fn arrivals(&self, load: LoadPoint) -> Result<Arc<[Nanos]>> {
         let (
-            Origin::Trace { trace, .. },
+            Origin::Trace { file, .. },
             Load::Trace {
-                trace: file,
+                trace: input,
                 time_scale,
             },
         ) = (&self.origin, &self.scenario.workload.load)
         else {
             unreachable!("a process has times")
         };
+        let trace = &file.trace;
         let scaled = match load {
             LoadPoint::Rate(rate) => trace.scale_to_rate(rate).within("arrivals.rates"),
             LoadPoint::Scaled(factor) => trace.scale_times(factor).within("workload.time_scale"),
@@ -448,7 +450,7 @@ impl<'s> RunInputs<'s> {
                 .within("workload.time_scale"),
         };
         let scaled = scaled.within(self.scenario.file.display())?;
-        let clock = within_the_clock(&scaled.arrivals).within(file.display());
+        let clock = within_the_clock(&scaled.arrivals).within(input.display());
         clock
             .within("workload.trace")
             .within(self.scenario.file.display())?;
@@ -572,7 +574,7 @@ impl<'s> RunInputs<'s> {
 }
 
 impl Origin {
-    fn open(scenario: &Scenario) -> Result<Origin> {
+    fn open(scenario: &Scenario, key: &RequestsKey, shared: &SharedRequests) -> Result<Origin> {
         let model = &scenario.workload.model;
         let file = scenario.file.display();
         match &scenario.workload.load {
@@ -613,35 +615,19 @@ impl Origin {
                 })
             }
             Load::Trace { trace, .. } => {
-                let read = Trace::read(trace)?;
-                let shapes = Arc::clone(&read.shapes);
-                let requests = Requests::unfold(shapes, model)
-                    .map_err(Error::input)
-                    .within(trace.display())?;
-                let all = scenario.classes.iter().map(ClassEntry::class).collect();
-                let classes = match (&read.classes, shares(scenario)) {
-                    (Some(names), _) => Some(
-                        Classes::from_names(names, all)
-                            .map_err(Error::input)
-                            .within(trace.display())?,
-                    ),
-                    (None, Some(shares)) => {
-                        let drawn =
-                            shares.sample_iter(random::sequence(scenario.seed, 0, "classes"));
-                        Some(Classes {
-                            all,
-                            of: drawn.take(read.len()).map(|class| class as u16).collect(),
-                        })
-                    }
-                    (None, None) => None,
+                let file = trace.read()?;
+                let key = RequestsKey {
+                    count: file.trace.len() as u32,
+                    ..key.clone()
                 };
-                let requests = Requests {
-                    classes: classes.map(Arc::new),
-                    ..requests
+                let unfold = || {
+                    unfold_trace(scenario, &file.trace)
+                        .map_err(Error::input)
+                        .within(trace.display())
                 };
                 Ok(Origin::Trace {
-                    requests: Arc::new(requests),
-                    trace: read,
+                    requests: shared.find_or_draw(key, unfold)?,
+                    file,
                 })
             }
         }
@@ -662,6 +648,27 @@ impl Origin {
             Origin::Trace { requests, .. } => requests.longest(),
         }
     }
+}
+
+/// The requests of a scenario that names a trace.
+fn unfold_trace(scenario: &Scenario, trace: &Trace) -> Result<Requests, String> {
+    let requests = Requests::unfold(Arc::clone(&trace.shapes), &scenario.workload.model)?;
+    let all = scenario.classes.iter().map(ClassEntry::class).collect();
+    let classes = match (&trace.classes, shares(scenario)) {
+        (Some(names), _) => Some(Classes::from_names(names, all)?),
+        (None, Some(shares)) => {
+            let drawn = shares.sample_iter(random::sequence(scenario.seed, 0, "classes"));
+            Some(Classes {
+                all,
+                of: drawn.take(trace.len()).map(|class| class as u16).collect(),
+            })
+        }
+        (None, None) => None,
+    };
+    Ok(Requests {
+        classes: classes.map(Arc::new),
+        ..requests
+    })
 }
 
 /// The distribution of requests over the scenario's classes, if it has any.

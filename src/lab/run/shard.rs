@@ -7,7 +7,6 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::base::files::folder_name;
-use crate::base::shipped;
 use crate::lab::results::sweep_keys::{self, Swept};
 use crate::lab::scenario::{Load, PolicyEntry, Scenario};
 
@@ -68,14 +67,12 @@ impl PlannedPoint {
     }
 }
 
-/// The cost of a run, in requests. For a trace, it is estimated from the size of the file, at about twenty bytes a
-/// line.
+/// The cost of a run: the number of its requests, or 1 if the trace cannot be read.
 pub(super) fn cost(scenario: &Scenario) -> u64 {
     match &scenario.workload.load {
         Load::Drawn { requests, .. } => *requests,
-        Load::Trace { trace, .. } => shipped::read(trace).map_or(1, |text| text.len() as u64 / 20),
+        Load::Trace { trace, .. } => trace.read().map_or(1, |file| file.trace.len() as u64),
     }
-    .max(1)
 }
 
 impl Shard {

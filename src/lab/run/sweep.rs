@@ -681,6 +681,32 @@ mod tests {
         assert_eq!((report.finished, report.rows.len()), (4, 4));
     }
 
+    #[test]
+    fn a_trace_is_read_once() {
+        let desk = tempfile::tempdir().unwrap();
+        let file = desk.path().join("s.toml");
+        let trace = desk.path().join("own.csv");
+        let text = "
+            name = 'once'
+            workload = { model = 'lstm', trace = 'own.csv' }
+            device.costs = 'scenarios/costs/unit.csv'
+            policy = [{ kind = 'cellular' }]
+        ";
+        fs::write(&file, text).unwrap();
+        fs::write(&trace, "id,arrival_ns,shape\n0,0,chain:2\n1,9,chain:3\n").unwrap();
+        let sweeps = ["device.workers=1,2".to_string()];
+        let scenarios = Scenario::expand(&file, &[], &sweeps, &Registry::standard()).unwrap();
+        let Load::Trace { trace: input, .. } = &scenarios[1].workload.load else {
+            panic!("the scenario names a trace")
+        };
+        input.read().unwrap();
+        fs::remove_file(trace).unwrap();
+
+        let options = options(&desk.path().join("out"));
+        let report = run_sweep(&scenarios, &options, &AtomicBool::new(false), &|| ()).unwrap();
+        assert_eq!(report.rows.len(), 2);
+    }
+
     fn options(out: &Path) -> RunOptions {
         RunOptions {
             backend: SelectedBackend::SIM,

@@ -65,6 +65,7 @@ pub(super) fn scenarios(source: &Source, registry: &Registry) -> Result<Vec<Scen
         let root = Section::new(source, "", table, Owner::default())?;
         scenarios.push(scenario(&root, registry, &axes, &choices, &mut cost_files)?);
     }
+    Scenario::share_traces(&mut scenarios);
     Ok(scenarios)
 }
 
@@ -449,6 +450,7 @@ fn load(
                 [one] => check(one).map_err(|problem| format!("workload.time_scale: {problem}"))?,
                 several => arrivals::set("workload.time_scale", several, check)?,
             }
+            let trace = trace.into();
             return Ok(Load::Trace { trace, time_scale });
         }
     };

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::{DeviceSection, Input, WorkloadSection};
 use crate::base::error::{Context as _, Error, Result};
-use crate::base::hash::fnv1a;
+use crate::base::hash::hash_bytes;
 use crate::base::shipped;
 use crate::base::units::Nanos;
 use crate::core::cost::CostModel;
@@ -73,7 +73,7 @@ impl CostFile {
         let text = shipped::text(path)?;
         Ok(CostFile {
             table: CostTable::parse(&text, &path.display().to_string())?,
-            hash: format!("{:016x}", fnv1a(text.as_bytes())),
+            hash: hash_bytes(text.as_bytes()).to_string(),
         })
     }
 }

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum as _;
 use serde::de::{DeserializeOwned, IgnoredAny, IntoDeserializer, value};
@@ -40,6 +41,7 @@ pub use crate::core::summary::warmup::Warmup;
 use crate::core::workload::class::Class;
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::Sizes;
+use crate::core::workload::trace::TraceFile;
 use crate::lab::plot;
 use crate::lab::results::sweep_keys::{self, Swept};
 
@@ -108,7 +110,8 @@ impl WorkloadSection {
     /// The data set or trace of its requests.
     pub fn source(&self) -> &Input {
         match &self.load {
-            Load::Drawn { dataset: input, .. } | Load::Trace { trace: input, .. } => input,
+            Load::Drawn { dataset, .. } => dataset,
+            Load::Trace { trace, .. } => trace,
         }
     }
 }
@@ -125,7 +128,7 @@ pub enum Load {
     },
     /// The shapes and arrivals of a trace.
     Trace {
-        trace: Input,
+        trace: TraceInput,
         /// The factors by which arrival times are multiplied: 0.5 doubles the load.
         #[serde(serialize_with = "tables::one_or_list::serialize")]
         time_scale: Vec<f64>,
@@ -392,6 +395,59 @@ impl From<String> for Input {
     }
 }
 
+/// A trace that a scenario names; dereferences to its path. It is read once for all clones.
+#[derive(Clone, Serialize)]
+#[serde(transparent)]
+pub struct TraceInput {
+    input: Input,
+    #[serde(skip)]
+    file: Arc<Mutex<Option<Arc<TraceFile>>>>,
+}
+
+impl TraceInput {
+    /// The trace, which is read unless it is known.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no trace; the message names it.
+    pub fn read(&self) -> Result<Arc<TraceFile>> {
+        let mut file = self.file.lock().expect("reading a trace does not panic");
+        if let Some(known) = &*file {
+            return Ok(Arc::clone(known));
+        }
+        let read = Arc::new(TraceFile::read(self)?);
+        *file = Some(Arc::clone(&read));
+        Ok(read)
+    }
+}
+
+impl From<Input> for TraceInput {
+    fn from(input: Input) -> TraceInput {
+        TraceInput {
+            input,
+            file: Arc::default(),
+        }
+    }
+}
+
+impl Deref for TraceInput {
+    type Target = Input;
+    fn deref(&self) -> &Input {
+        &self.input
+    }
+}
+
+impl PartialEq for TraceInput {
+    fn eq(&self, other: &TraceInput) -> bool {
+        self.input == other.input
+    }
+}
+
+impl fmt::Debug for TraceInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.input.fmt(f)
+    }
+}
+
 /// Values of swept keys, as options of the command line give them.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepOptions<'a> {
@@ -455,6 +511,18 @@ impl Scenario {
             &source::Source::new(path, text, overrides, sweeps)?,
             registry,
         )
+    }
+
+    /// Lets scenarios that name the same trace share what is read of it.
+    pub(in crate::lab) fn share_traces(scenarios: &mut [Scenario]) {
+        let mut files = BTreeMap::new();
+        for scenario in scenarios {
+            if let Load::Trace { trace, .. } = &mut scenario.workload.load {
+                let path = trace.to_path_buf();
+                let file = files.entry(path).or_insert_with(|| Arc::clone(&trace.file));
+                trace.file = Arc::clone(file);
+            }
+        }
     }
 
     /// Replaces the cost table of every policy.

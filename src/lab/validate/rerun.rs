@@ -650,7 +650,7 @@ fn read_run(file: &Path, registry: &Registry) -> Result<RecordedRun> {
         recorded.scenarios = restore(&run, file, registry)?.0;
     }
     for scenario in &recorded.scenarios {
-        require_same_inputs(scenario.inputs(), &run, file)?;
+        require_same_inputs(scenario, scenario.inputs(), &run, file)?;
     }
     Ok(recorded)
 }

@@ -10,7 +10,7 @@ use crate::core::policy::registry::Registry;
 use crate::lab::results::saved_results::read_json;
 use crate::lab::results::sweep_keys;
 use crate::lab::run::Run;
-use crate::lab::run::fingerprint::hash_of;
+use crate::lab::run::fingerprint::hash_of_input;
 use crate::lab::scenario::Scenario;
 
 const RUN: &str = "run.json";
@@ -65,7 +65,7 @@ impl Results {
             let requests = scenario.workload.source();
             let model = scenario.workload.model.file();
             let inputs = [(&*requests.given, &**requests)].into_iter().chain(model);
-            require_same_inputs(inputs, &run, &file)?;
+            require_same_inputs(scenario, inputs, &run, &file)?;
         }
         let within = |folder: &Path| {
             folder
@@ -125,13 +125,15 @@ pub(super) fn restore(
         .and_then(Value::as_array)
         .map_or(std::slice::from_ref(resolved), Vec::as_slice);
     let restore = |kept| Scenario::restore(kept, Path::new(read_from), file, registry);
-    let scenarios = kept.iter().map(restore).collect::<Result<Vec<_>>>()?;
+    let mut scenarios = kept.iter().map(restore).collect::<Result<Vec<_>>>()?;
+    Scenario::share_traces(&mut scenarios);
     let backend = run.get("backend").and_then(Value::as_str);
     Ok((scenarios, backend.unwrap_or_default().into()))
 }
 
 /// Fails if an input file is not what it was when the run was made.
 pub(super) fn require_same_inputs<'p>(
+    scenario: &Scenario,
     inputs: impl IntoIterator<Item = (&'p str, &'p Path)>,
     run: &Value,
     file: &Path,
@@ -142,7 +144,7 @@ pub(super) fn require_same_inputs<'p>(
             .and_then(|inputs| inputs.get(given))
             .and_then(Value::as_str);
         if let Some(then) = then
-            && hash_of(path)? != then
+            && hash_of_input(scenario, path)? != then
         {
             return Err(Error::input(format!(
                 "{}: {} is not what it was in this run, so that the run can't be made again; bring back the file of then",
