@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::requests::{Chain, EndedChain, RequestKey};
+use super::requests::{EndedChain, RequestKey};
 use crate::base::units::{CellId, RequestId};
 use crate::core::workload::random::split_mix;
 
@@ -14,8 +14,8 @@ pub struct CellBatch {
     pub begins: Vec<RequestId>,
     /// The chains that end with the task, in a queue of chains.
     pub ended: Vec<EndedChain>,
-    /// The chains that join with the task, in a queue of chains.
-    pub joined: Vec<JoinedChain>,
+    /// The number of chains that join with the task, in a queue of chains.
+    pub joined: u32,
     /// Whether all other members go on from the worker's previous task of this cell type.
     pub follows: bool,
     /// The nodes of all shares, in a queue of graphs.
@@ -27,19 +27,11 @@ impl CellBatch {
     pub fn clear(&mut self) {
         self.begins.clear();
         self.ended.clear();
-        self.joined.clear();
+        self.joined = 0;
         self.follows = false;
         self.nodes.clear();
         self.shares.clear();
     }
-}
-
-/// A chain that joins the others of a worker.
-#[derive(Clone, Copy, Debug)]
-pub struct JoinedChain {
-    pub chain: Chain,
-    /// The number of tasks that the chain needs, this one included.
-    pub left: u32,
 }
 
 /// The nodes of one subgraph in a task.

@@ -5,7 +5,8 @@
 
 use std::collections::VecDeque;
 
-use super::batch::{CellBatch, CellWork, JoinedChain, MemberSet};
+use super::batch::{CellBatch, CellWork, MemberSet};
+use super::lists::{ListPool, PooledList};
 use super::requests::{Chain, EndedChain, LiveRequests};
 use crate::base::units::{Nanos, NodeId, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
@@ -39,7 +40,7 @@ struct RunSet {
     /// The number of submitted tasks that are not done.
     unfinished: u32,
     /// The chains by the remainder of `end`. Each slot is in the order of release.
-    wheel: Box<[Vec<RunningChain>; SLOTS]>,
+    wheel: Box<[PooledList; SLOTS]>,
     /// The number of chains.
     chains: usize,
     members: MemberSet,
@@ -60,7 +61,7 @@ impl Default for RunSet {
             worker: None,
             step: 0,
             unfinished: 0,
-            wheel: Box::new([const { Vec::new() }; SLOTS]),
+            wheel: Box::new([PooledList::EMPTY; SLOTS]),
             chains: 0,
             members: MemberSet::default(),
             newest: 0,
@@ -69,27 +70,28 @@ impl Default for RunSet {
 }
 
 impl RunSet {
-    fn join(&mut self, waiting: &WaitingChain) {
+    fn join(&mut self, waiting: &WaitingChain, pool: &mut ListPool<RunningChain>) {
         let end = self.step + u64::from(waiting.left);
         let chain = waiting.chain;
         let slot = &mut self.wheel[end as usize % SLOTS];
+        let running = RunningChain { chain, end };
         if chain.released > self.newest {
-            slot.push(RunningChain { chain, end });
+            pool.push(slot, running);
             self.newest = chain.released;
         } else {
             // The chain comes from another worker's set.
-            let place = slot.partition_point(|other| other.chain.released < chain.released);
-            slot.insert(place, RunningChain { chain, end });
+            pool.insert_before(slot, running, |other| other.chain.released > chain.released);
         }
         self.chains += 1;
         self.members.add(chain.released, 1);
     }
 
     /// Counts a submitted task, and moves the chains that end with it to `ended`.
-    fn advance(&mut self, ended: &mut Vec<EndedChain>) {
+    fn advance(&mut self, ended: &mut Vec<EndedChain>, pool: &mut ListPool<RunningChain>) {
         self.step += 1;
         self.unfinished += 1;
-        self.wheel[self.step as usize % SLOTS].retain(|running| {
+        let slot = &mut self.wheel[self.step as usize % SLOTS];
+        pool.retain(slot, |running| {
             let stays = running.end > self.step;
             if !stays {
                 let Chain {
@@ -105,16 +107,20 @@ impl RunSet {
             }
             stays
         });
+        pool.load(&self.wheel[(self.step + 1) as usize % SLOTS]);
     }
 
     /// Empties the set: its chains wait again.
-    fn dissolve(&mut self, waiting: &mut Vec<WaitingChain>) {
+    fn dissolve(&mut self, waiting: &mut Vec<WaitingChain>, pool: &mut ListPool<RunningChain>) {
         let step = self.step;
-        for running in self.wheel.iter_mut().flat_map(|slot| slot.drain(..)) {
-            waiting.push(WaitingChain {
-                chain: running.chain,
-                left: (running.end - step) as u32,
-                begins: false,
+        for slot in &mut self.wheel[..] {
+            pool.retain(slot, |running| {
+                waiting.push(WaitingChain {
+                    chain: running.chain,
+                    left: (running.end - step) as u32,
+                    begins: false,
+                });
+                false
             });
         }
         self.chains = 0;
@@ -122,18 +128,21 @@ impl RunSet {
         self.newest = 0;
     }
 
-    fn oldest(&self) -> Option<&Chain> {
+    fn oldest<'a>(&self, pool: &'a ListPool<RunningChain>) -> Option<&'a Chain> {
         self.wheel
             .iter()
-            .filter_map(|slot| Some(&slot.first()?.chain))
+            .filter_map(|slot| Some(&pool.iter(slot).next()?.chain))
             .min_by_key(|chain| chain.released)
     }
 
     /// The chains in no particular order, each with the number of tasks that it still needs.
-    fn iter(&self) -> impl Iterator<Item = (&Chain, u32)> {
+    fn iter<'a>(
+        &'a self,
+        pool: &'a ListPool<RunningChain>,
+    ) -> impl Iterator<Item = (&'a Chain, u32)> {
         self.wheel
             .iter()
-            .flatten()
+            .flat_map(|slot| pool.iter(slot))
             .map(|running| (&running.chain, (running.end - self.step) as u32))
     }
 }
@@ -153,6 +162,10 @@ pub struct ChainQueue {
     held: Vec<Option<RunSet>>,
     /// Empty sets, kept for their memory.
     spare: Vec<RunSet>,
+    /// The memory of the wheels of all sets.
+    pool: ListPool<RunningChain>,
+    /// The chains that joined with the last task, each with the number of tasks that it needs, that one included.
+    joined: Vec<(Chain, u32)>,
     /// The set of each worker's last task, or [`NO_SET`] if all of its chains have ended.
     last: Vec<u64>,
     /// The number of the last set that a worker began with.
@@ -171,6 +184,8 @@ impl ChainQueue {
             free: Vec::new(),
             held: (0..workers).map(|_| None).collect(),
             spare: Vec::new(),
+            pool: ListPool::default(),
+            joined: Vec::new(),
             last: vec![NO_SET; workers],
             sets: NO_SET,
             unpinned: 0,
@@ -206,7 +221,7 @@ impl ChainQueue {
     fn return_to_line(&mut self) {
         let back = &mut self.returning;
         for mut set in self.free.drain(..) {
-            set.dissolve(back);
+            set.dissolve(back, &mut self.pool);
             self.spare.push(set);
         }
         let released = back.iter().map(|waiting| waiting.chain.released);
@@ -268,7 +283,7 @@ impl ChainQueue {
 
     pub fn head_arrival(&self, worker: WorkerId) -> Option<Nanos> {
         let sets = self.free.iter().chain(&self.held[worker.index()]);
-        let running = sets.filter_map(RunSet::oldest);
+        let running = sets.filter_map(|set| set.oldest(&self.pool));
         let waiting = self.waiting.front().map(|waiting| &waiting.chain);
         let head = running.chain(waiting).min_by_key(|chain| chain.released)?;
         Some(head.arrival)
@@ -289,17 +304,14 @@ impl ChainQueue {
         let last = std::mem::replace(&mut self.last[worker.index()], set.id);
         batch.follows = last == set.id || (last == NO_SET && set.chains == 0);
         let joining = self.waiting.len().min(max - set.chains);
+        batch.joined = joining as u32;
+        self.joined.clear();
         for waiting in self.waiting.drain(..joining) {
-            set.join(&waiting);
-            let WaitingChain {
-                chain,
-                left,
-                begins,
-            } = waiting;
-            if begins {
-                batch.begins.push(chain.request);
+            set.join(&waiting, &mut self.pool);
+            if waiting.begins {
+                batch.begins.push(waiting.chain.request);
             }
-            batch.joined.push(JoinedChain { chain, left });
+            self.joined.push((waiting.chain, waiting.left));
         }
         self.unpinned -= joining;
         self.held[worker.index()].insert(set).members
@@ -314,7 +326,7 @@ impl ChainQueue {
             input: 0,
             useful_cells: 0,
         };
-        for (chain, left) in self.set(worker).iter() {
+        for (chain, left) in self.set(worker).iter(&self.pool) {
             let part = self.part(chain, left);
             let steps = part.to.0 - part.from.0;
             work.steps = steps.max(work.steps);
@@ -325,15 +337,15 @@ impl ChainQueue {
     }
 
     pub fn visit_members(&self, worker: WorkerId, visit: &mut dyn FnMut(Part)) {
-        let mut chains: Vec<(&Chain, u32)> = self.set(worker).iter().collect();
+        let mut chains: Vec<(&Chain, u32)> = self.set(worker).iter(&self.pool).collect();
         chains.sort_unstable_by_key(|(chain, _)| chain.released);
         for (chain, left) in chains {
             visit(self.part(chain, left));
         }
     }
 
-    pub fn visit_joined(&self, batch: &CellBatch, visit: &mut dyn FnMut(Part)) {
-        for JoinedChain { chain, left } in &batch.joined {
+    pub fn visit_joined(&self, visit: &mut dyn FnMut(Part)) {
+        for (chain, left) in &self.joined {
             visit(self.part(chain, *left));
         }
     }
@@ -342,7 +354,7 @@ impl ChainQueue {
         let set = self.held[worker.index()]
             .as_mut()
             .expect("`take` gave the worker a set");
-        set.advance(&mut batch.ended);
+        set.advance(&mut batch.ended, &mut self.pool);
         if set.chains == 0 {
             self.last[worker.index()] = NO_SET;
         }

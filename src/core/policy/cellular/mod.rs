@@ -10,6 +10,7 @@ mod batch;
 mod chain;
 pub(super) mod core;
 mod graph;
+mod lists;
 mod queue;
 mod requests;
 mod rule;
@@ -181,11 +182,11 @@ impl<R: SelectionRule> Core<R> {
             });
         };
         let list_joined = |nodes: &mut Vec<_>| {
-            queue.visit_joined(&batch, &mut |part| nodes.push(part.first()));
+            queue.visit_joined(&mut |part| nodes.push(part.first()));
         };
         let joined = if batch.follows && chunk == 1 {
             Some(Joined {
-                count: batch.joined.len() as u32,
+                count: batch.joined,
                 list: &list_joined,
             })
         } else {

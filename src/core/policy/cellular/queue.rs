@@ -107,10 +107,10 @@ impl ReadyQueue {
         }
     }
 
-    /// Visits the first nodes of the chains that join with the task.
-    pub fn visit_joined(&self, batch: &CellBatch, visit: &mut dyn FnMut(Part)) {
+    /// Visits the first nodes of the chains that join with the task that was taken last.
+    pub fn visit_joined(&self, visit: &mut dyn FnMut(Part)) {
         if let Chains(queue) = self {
-            queue.visit_joined(batch, visit);
+            queue.visit_joined(visit);
         }
     }
 
