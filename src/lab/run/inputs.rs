@@ -30,7 +30,7 @@ use crate::core::workload::arrivals::{
 };
 use crate::core::workload::class::{Class, Classes};
 use crate::core::workload::dataset::Dataset;
-use crate::core::workload::draws::{Drawn, Draws};
+use crate::core::workload::draws::{Drawn, Draws, ShapeDraws};
 use crate::core::workload::graph_model::Takes;
 use crate::core::workload::model::{CellType, Unfolder};
 use crate::core::workload::operator::catalogue::Catalogue;
@@ -210,7 +210,7 @@ impl<'s> RunInputs<'s> {
             unreachable!("a trace is read")
         };
         let sampler = |dataset, purpose: &str| {
-            Ok((
+            Ok(ShapeDraws::new(
                 Dataset::sampler(dataset, *max_length)?,
                 self.random_sequence(replication, purpose),
             ))

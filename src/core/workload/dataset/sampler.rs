@@ -61,20 +61,26 @@ impl<'a> Sampler<'a> {
         ((at * self.parts) as u32 as usize).min(2 * self.ends.len())
     }
 
-    /// Whether equal draws are one shape, which lasts as long as the dataset.
-    pub fn is_lasting(&self) -> bool {
-        matches!(self.shapes, Shapes::Table(_))
+    /// The shapes with their weights, if they are those of a table.
+    pub fn table(&self) -> Option<&'a [(Shape, f64)]> {
+        match self.shapes {
+            Shapes::Table(rows) => Some(rows),
+            Shapes::Treebank { .. } => None,
+        }
+    }
+
+    /// Draws a row of the weights.
+    #[inline]
+    pub fn draw_row(&self, rng: &mut RandomSequence) -> usize {
+        let at = self.range.sample(rng);
+        let first = self.first_rows[self.part(at)] as usize;
+        let passed = self.ends[first..].iter().take_while(|end| **end <= at);
+        first + passed.count()
     }
 
     #[inline]
     pub fn draw(&self, rng: &mut RandomSequence) -> Shape {
-        let at = self.range.sample(rng);
-        let first = self.first_rows[self.part(at)] as usize;
-        let row = first
-            + self.ends[first..]
-                .iter()
-                .take_while(|end| **end <= at)
-                .count();
+        let row = self.draw_row(rng);
         match self.shapes {
             Shapes::Table(rows) => rows[row].0.clone(),
             Shapes::Treebank { leaves, trees } => {
