@@ -176,20 +176,20 @@ impl CompactRecord {
     }
 
     /// Changes the group of the class, if there are classes, and that of the whole run.
-    fn change_groups(&mut self, class: usize, change: impl FnMut(&mut CompactGroup)) {
-        self.by_class
-            .get_mut(class)
-            .into_iter()
-            .chain([&mut self.whole])
-            .for_each(change);
+    #[inline]
+    fn change_groups(&mut self, class: usize, mut change: impl FnMut(&mut CompactGroup)) {
+        if let Some(group) = self.by_class.get_mut(class) {
+            change(group);
+        }
+        change(&mut self.whole);
     }
 
-    fn life(&mut self, request: RequestId) -> &mut RequestLife {
-        let place = request
+    /// The place of a request that has arrived in `lives`.
+    fn place_of_life(&self, request: RequestId) -> usize {
+        request
             .0
             .checked_sub(self.oldest)
-            .expect("a request that has left is not heard of again");
-        &mut self.lives[place as usize]
+            .expect("a request that has left is not heard of again") as usize
     }
 
     /// Adds a served request to what is known of the whole run.
@@ -205,14 +205,23 @@ impl CompactRecord {
         }
     }
 
-    fn leave(&mut self, request: RequestId, at: Nanos, mut outcome: Outcome) {
-        let life = *self.life(request);
-        assert!(!life.left, "request {request} left twice");
-        // The flag is set after the copy above, because a write just before the copy would delay it.
-        self.life(request).left = true;
+    /// Forgets the oldest requests, up to the first one that is in the system.
+    fn forget_oldest(&mut self) {
         while self.lives.front().is_some_and(|life| life.left) {
             self.lives.pop_front();
             self.oldest += 1;
+        }
+    }
+
+    fn leave(&mut self, request: RequestId, at: Nanos, mut outcome: Outcome) {
+        let place = self.place_of_life(request);
+        let known = &mut self.lives[place];
+        assert!(!known.left, "request {request} left twice");
+        // The flag is set after the copy, because a write just before the copy would delay it.
+        let life = *known;
+        known.left = true;
+        if place == 0 {
+            self.forget_oldest();
         }
         self.presence.set(at, self.presence.inside - 1);
         let class = usize::from(life.class);
@@ -281,7 +290,8 @@ impl Recorder for CompactRecord {
     #[inline]
     fn start(&mut self, completion: &Completion, task: &OpenTask) {
         for &request in &task.requests {
-            let life = self.life(request);
+            let place = self.place_of_life(request);
+            let life = &mut self.lives[place];
             assert!(
                 !life.left,
                 "request {request} was submitted after it had left"
@@ -294,7 +304,7 @@ impl Recorder for CompactRecord {
     fn prefetch(&self, requests: &[RequestId]) {
         let mut all = 0;
         for request in requests {
-            let life = &self.lives[(request.0 - self.oldest) as usize];
+            let life = &self.lives[self.place_of_life(*request)];
             // A record may lie across two cache lines, so both ends are read.
             all ^= life.arrival.0 ^ u64::from(life.class);
         }
