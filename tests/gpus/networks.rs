@@ -1,7 +1,5 @@
 //! Every cell computes what the CPU's does, whatever the settings.
 
-use std::sync::Arc;
-
 use batchlab::cuda::device::Device;
 use batchlab::network::Spec;
 use batchlab::precision::Precision;
@@ -159,7 +157,7 @@ fn tree(mut bench: Bench, precision: Precision) {
     cells.extend([CellId(over_cell), CellId(root_cell)]);
     let mut edges: Vec<(u32, u32)> = (1..leaves).map(|leaf| (leaf, over)).collect();
     edges.extend([(0, root), (over, root)]);
-    let graph = CellGraph::Graph(Arc::new(Graph::new(cells, &edges).unwrap()));
+    let graph = CellGraph::Graph(Graph::new(cells, &edges).unwrap().into());
 
     // Every node has a slot of its own; requests 0 and 1 are of this tree.
     let slot = |request: u32, node: u32| 8 * request + node;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use batchlab::network::Spec;
 use batchlab::units::{CellId, RequestId};
+use batchlab::workload::cell_graph::tree::Tree;
 use batchlab::workload::cell_graph::{CellGraph, CellRun, Graph};
 use batchlab::workload::model::{Model, Unfolder};
 use batchlab::workload::random::{self, RandomSequence};
-use batchlab::workload::shape::{Shape, Tree};
+use batchlab::workload::shape::Shape;
 use rand::RngExt;
 
 use super::checked::{self, assert_close};

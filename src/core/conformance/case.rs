@@ -18,13 +18,14 @@ use crate::core::record::RecordOptions;
 use crate::core::record::full::FullRecord;
 use crate::core::sim;
 use crate::core::workload::arrivals::OpenLoop;
+use crate::core::workload::cell_graph::tree::Tree;
 use crate::core::workload::dnn::Dnn;
 use crate::core::workload::graph_model::{GraphModel, Takes};
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::Sizes;
 use crate::core::workload::operator::catalogue::Catalogue;
 use crate::core::workload::random::{self, RandomSequence};
-use crate::core::workload::shape::{Shape, Tree};
+use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 
 /// A random workload, with the costs of a random device.

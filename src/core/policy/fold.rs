@@ -365,7 +365,7 @@ mod tests {
         let edges = [(0, 1), (1, 2), (0, 2), (2, 3), (0, 3)];
         let graph =
             Graph::new(vec![CellId(LEAF), CellId(0), CellId(0), CellId(0)], &edges).unwrap();
-        let (_, copies, empty) = loop_of(&[CellGraph::Graph(Arc::new(graph))]);
+        let (_, copies, empty) = loop_of(&[CellGraph::Graph(graph.into())]);
         assert_eq!(copies, [0, 1, 1, 0]);
         assert_eq!(empty, 4);
     }

@@ -44,6 +44,10 @@ impl Settings for Late {
     fn batch_sizes(&self) -> &[u32] {
         self.batch_sizes.list()
     }
+
+    fn lists_trees(&self) -> bool {
+        false
+    }
 }
 
 impl Late {

@@ -127,6 +127,11 @@ pub trait Settings: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether the policy needs the lists of a tree's graph, which take many times as much memory as its parents.
+    fn lists_trees(&self) -> bool {
+        true
+    }
+
     /// Whether tasks run [`Members::Parts`](crate::core::task::Members::Parts), all steps of which a device may run in
     /// one launch.
     fn runs_parts(&self) -> bool {

@@ -352,9 +352,11 @@ mod tests {
     #[test]
     fn cells_run_after_their_inputs() {
         let cells = [0, 1, 0, 1, 0].map(CellId).to_vec();
-        let graph = CellGraph::Graph(Arc::new(
-            Graph::new(cells, &[(2, 1), (1, 0), (0, 4), (3, 4)]).unwrap(),
-        ));
+        let graph = CellGraph::Graph(
+            Graph::new(cells, &[(2, 1), (1, 0), (0, 4), (3, 4)])
+                .unwrap()
+                .into(),
+        );
         let steps: Vec<(u16, u32)> = one_by_one(&graph, 1)
             .iter()
             .map(|step| (step.cell.0, step.times))

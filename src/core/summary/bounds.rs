@@ -10,7 +10,8 @@ use super::times::Times;
 use crate::base::units::{CellId, Nanos};
 use crate::core::cost::curve::Best;
 use crate::core::cost::table::TableCosts;
-use crate::core::workload::cell_graph::{CellGraph, CellRun, CellRuns, Graph};
+use crate::core::workload::cell_graph::tree::Tree;
+use crate::core::workload::cell_graph::{CellGraph, CellRun, CellRuns, Graph, SharedGraph};
 use crate::core::workload::trace::Requests;
 
 /// The contents of `bounds.json`.
@@ -174,6 +175,7 @@ impl<'a> Fastest<'a> {
                     work + best.share_ns * f64::from(run.length),
                 )
             }),
+            CellGraph::Graph(SharedGraph::Tree(tree)) => self.least_of_tree(tree),
             CellGraph::Graph(graph) => {
                 let time = self.longest(graph);
                 (
@@ -186,6 +188,24 @@ impl<'a> Fastest<'a> {
                 )
             }
         }
+    }
+
+    fn least_of_tree(&mut self, tree: &Tree) -> (Nanos, f64) {
+        let leaf = self.best(Tree::LEAF, 0);
+        if tree.len() == 1 {
+            return (leaf.time, leaf.share_ns);
+        }
+        let inner = self.best(Tree::INNER, 0);
+        let below = inner.time.saturating_mul(u64::from(tree.height()));
+        let mut work = 0.0;
+        for height in tree.heights() {
+            work += if height == 0 {
+                leaf.share_ns
+            } else {
+                inner.share_ns
+            };
+        }
+        (leaf.time.saturating_add(below), work)
     }
 
     fn longest(&mut self, graph: &Graph) -> Nanos {

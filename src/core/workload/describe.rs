@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::shape::{Shape, Tree};
+use super::shape::Shape;
 use super::trace::Trace;
 use crate::base::units::Nanos;
 
@@ -301,7 +301,7 @@ fn length_statistics(shapes: &[Shape]) -> Vec<Lengths> {
         }),
         ("tree height", |shape| {
             if let Shape::Tree(tree) = shape {
-                Some(height(tree))
+                Some(tree.height())
             } else {
                 None
             }
@@ -331,11 +331,6 @@ impl Lengths {
             max: values[values.len() - 1],
         })
     }
-}
-
-/// The edges from the root to the deepest leaf.
-pub fn height(tree: &Tree) -> u32 {
-    tree.heights().0.into_iter().max().unwrap_or(0)
 }
 
 /// The mean and the standard deviation of a population; `None` without values.
@@ -392,6 +387,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::core::workload::cell_graph::tree::Tree;
 
     fn trace(arrivals: &[u64], shapes: &[&str]) -> Trace {
         Trace {
@@ -602,7 +598,8 @@ mod tests {
             ("2 3 4 0", 3),
             ("3 0 2 2", 2),
         ] {
-            assert_eq!(height(&parents.parse().unwrap()), edges, "{parents}");
+            let tree: Tree = parents.parse().unwrap();
+            assert_eq!(tree.height(), edges, "{parents}");
         }
     }
 

@@ -3,10 +3,11 @@
 
 use rand::RngExt;
 use rand_distr::{Beta, Distribution};
+use smallvec::SmallVec;
 use statrs::function::erf::{erf, erf_inv};
 
+use super::cell_graph::tree::Tree;
 use super::random::RandomSequence;
-use super::shape::Tree;
 
 /// What a generator draws.
 pub enum Generator {
@@ -204,7 +205,7 @@ impl Treebank {
     }
 
     pub fn tree(&self, leaves: u32, rng: &mut RandomSequence) -> Tree {
-        binary_tree(leaves, &mut |span| self.left_part(span, rng))
+        binary_tree(leaves, |span| self.left_part(span, rng))
     }
 
     fn left_part(&self, span: u32, rng: &mut RandomSequence) -> u32 {
@@ -230,36 +231,39 @@ impl Treebank {
 
 /// A binary tree whose halves differ by at most one leaf, in post-order.
 pub fn complete_tree(leaves: u32) -> Tree {
-    binary_tree(leaves, &mut |span| span.div_ceil(2))
+    binary_tree(leaves, |span| span.div_ceil(2))
 }
 
-/// A binary tree in post-order; `left_part` gives the leaves of a span's left part.
-fn binary_tree(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32) -> Tree {
-    let mut parents = Vec::with_capacity(2 * leaves as usize - 1);
-    grow(leaves, left_part, &mut parents);
-    Tree::from_parents(&parents).expect("a node grown in post-order has its parent behind it")
-}
-
-fn grow(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32, parents: &mut Vec<u32>) -> u32 {
-    let children = (leaves > 1).then(|| {
-        let left = left_part(leaves);
-        [
-            grow(left, left_part, parents),
-            grow(leaves - left, left_part, parents),
-        ]
-    });
-    parents.push(0);
-    let root = parents.len() as u32;
-    for child in children.into_iter().flatten() {
-        parents[child as usize - 1] = root;
+/// A binary tree in post-order; `left_part` gives the leaves of a span's left part. It is called for each span before
+/// the spans below, the left one first.
+fn binary_tree(leaves: u32, mut left_part: impl FnMut(u32) -> u32) -> Tree {
+    // A span with n leaves has 2 n - 1 nodes, and its last node, here counted from 1, is the root of its tree.
+    let mut parents = vec![0; 2 * leaves as usize - 1];
+    // The spans to the right, which are still to be split, with the numbers of nodes before them.
+    let mut later: SmallVec<[(u32, u32); 32]> = SmallVec::new();
+    let mut before = 0;
+    let mut span = leaves;
+    loop {
+        while span > 1 {
+            let root = before + 2 * span - 1;
+            let left = left_part(span);
+            let left_root = before + 2 * left - 1;
+            parents[left_root as usize - 1] = root;
+            parents[root as usize - 2] = root;
+            later.push((left_root, span - left));
+            span = left;
+        }
+        match later.pop() {
+            Some(next) => (before, span) = next,
+            None => break,
+        }
     }
-    root
+    Tree::from_parents(&parents).expect("a node in post-order has its parent behind it")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::workload::describe::height;
     use crate::core::workload::random;
 
     struct Statistics {
@@ -427,7 +431,7 @@ mod tests {
                     (tree.leaves(), tree.len()),
                     (n as usize, 2 * n as usize - 1)
                 );
-                heights.push(height(&tree));
+                heights.push(tree.height());
             }
         }
         heights.sort_unstable();
@@ -443,7 +447,7 @@ mod tests {
         assert_eq!(complete_tree(3).to_string(), "3 3 5 5 0");
         assert_eq!(complete_tree(1).to_string(), "0");
         for (leaves, edges) in [(2, 1), (16, 4), (17, 5), (1024, 10)] {
-            assert_eq!(height(&complete_tree(leaves)), edges);
+            assert_eq!(complete_tree(leaves).height(), edges);
         }
         let (treebank, mut rng) = (Treebank::default(), random::sequence(1, 0, "shapes"));
         for leaves in 1..60 {

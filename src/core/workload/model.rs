@@ -6,10 +6,11 @@ use std::mem::{Discriminant, discriminant};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::cell_graph::{CellGraph, CellRun, Graph};
+use super::cell_graph::tree::Tree;
+use super::cell_graph::{CellGraph, CellRun, Graph, SharedGraph};
 use super::dnn::Dnn;
 use super::graph_model::{GraphModel, Takes};
-use super::shape::{Shape, Tree};
+use super::shape::Shape;
 use super::transformer::Transformer;
 use crate::base::units::CellId;
 
@@ -191,6 +192,11 @@ impl Model {
         }
     }
 
+    /// Whether requests are trees whose leaves have one cell type, and whose other nodes have another.
+    pub fn has_plain_trees(&self) -> bool {
+        matches!(self, Model::TreeLstm | Model::ChildSumTreeLstm)
+    }
+
     pub fn takes_trees(&self) -> bool {
         self.unfolds() == Some(Takes::Trees)
     }
@@ -298,28 +304,20 @@ impl<'a> Unfolder<'a> {
                     input: 0,
                 },
             ])),
-            (
-                Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_),
-                Shape::Tree(tree),
-            ) => {
-                self.once(shape, || {
-                    model.check_tree(tree)?;
-                    // The last cell type is that of leaves.
-                    let most = if let Model::ChildSumByArity(most) = model {
-                        u32::from(*most)
-                    } else {
-                        1
-                    };
-                    let cell = |children: u32| {
-                        CellId(if children == 0 {
-                            most
-                        } else {
-                            children.min(most) - 1
-                        } as u16)
-                    };
-                    Ok(CellGraph::Graph(Graph::from_tree(tree, cell).into()))
-                })
+            (Model::TreeLstm | Model::ChildSumTreeLstm, Shape::Tree(tree)) => {
+                Ok(CellGraph::Graph(SharedGraph::Tree(Arc::clone(tree))))
             }
+            (Model::ChildSumByArity(most), Shape::Tree(tree)) => self.once(shape, || {
+                model.check_tree(tree)?;
+                // The last cell type is that of leaves.
+                let cell = |children: u32| {
+                    CellId(match children {
+                        0 => u16::from(*most),
+                        _ => children as u16 - 1,
+                    })
+                };
+                Ok(CellGraph::Graph(Graph::from_tree(tree, cell).into()))
+            }),
             (Model::Dnn(_), Shape::Tokens(n)) => Ok(CellGraph::chains([CellRun {
                 cell: CellId(0),
                 length: 1,

@@ -6,6 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::cell_graph::tree::Tree;
+
 /// The size of a request. It takes 16 bytes, since a trace holds millions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -123,131 +125,6 @@ fn size_of(digits: &str, shape: &str) -> Result<u32, String> {
         _ => Err(format!(
             "bad shape \"{shape}\": \"{digits}\" is not a whole number from 1 to {MAX_LENGTH}"
         )),
-    }
-}
-
-/// A tree, given by the parent of each node (the `.parents` convention).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Tree {
-    /// The parents, counted from 0; [`Tree::NO_PARENT`] for the root.
-    parents: Box<[u32]>,
-}
-
-impl Tree {
-    pub const NO_PARENT: u32 = u32::MAX;
-
-    /// Makes a tree of the parents of its nodes, counted from 1; the root has 0.
-    pub fn from_parents(one_based: &[u32]) -> Result<Tree, String> {
-        let n = one_based.len();
-        if n == 0 {
-            return Err("a tree has at least one node".into());
-        }
-        if let Some((node, parent)) = (1u32..)
-            .zip(one_based)
-            .find(|(_, parent)| **parent as usize > n)
-        {
-            return Err(format!(
-                "node {node} has parent {parent}, but the tree has {n} nodes"
-            ));
-        }
-        let mut roots = (1u32..)
-            .zip(one_based)
-            .filter(|(_, parent)| **parent == 0)
-            .map(|(node, _)| node);
-        match (roots.next(), roots.next()) {
-            (None, _) => {
-                return Err(
-                    "no node has parent 0, so the parents form a cycle; a tree has one root".into(),
-                );
-            }
-            (Some(first), Some(second)) => {
-                return Err(format!(
-                    "nodes {first} and {second} both have parent 0; a tree has one root"
-                ));
-            }
-            (Some(_), None) => {}
-        }
-        let tree = Tree {
-            parents: one_based.iter().map(|p| p.wrapping_sub(1)).collect(),
-        };
-        match tree.heights().1.iter().position(|missing| *missing > 0) {
-            Some(node) => Err(format!(
-                "node {} never reaches the root: its parents form a cycle",
-                node + 1
-            )),
-            None => Ok(tree),
-        }
-    }
-
-    #[allow(clippy::len_without_is_empty)] // a tree has at least one node
-    pub fn len(&self) -> usize {
-        self.parents.len()
-    }
-
-    /// The parent of each node, counted from 0; [`Tree::NO_PARENT`] for the root.
-    pub fn parents(&self) -> &[u32] {
-        &self.parents
-    }
-
-    pub fn child_counts(&self) -> Vec<u32> {
-        let mut counts = vec![0; self.len()];
-        for &parent in &self.parents {
-            if parent != Tree::NO_PARENT {
-                counts[parent as usize] += 1;
-            }
-        }
-        counts
-    }
-
-    pub fn leaves(&self) -> usize {
-        self.child_counts()
-            .iter()
-            .filter(|&&children| children == 0)
-            .count()
-    }
-
-    /// For each node, the edges to its deepest leaf, and the number of its children on cycles, which trees do not have.
-    pub fn heights(&self) -> (Box<[u32]>, Vec<u32>) {
-        let children = self.child_counts();
-        let mut heights = vec![0u32; self.len()];
-        let mut missing = children.clone();
-        for mut node in (0..self.len()).filter(|node| children[*node] == 0) {
-            while let Some(parent) = Some(self.parents[node]).filter(|p| *p != Tree::NO_PARENT) {
-                let parent = parent as usize;
-                heights[parent] = heights[parent].max(heights[node] + 1);
-                missing[parent] -= 1;
-                if missing[parent] > 0 {
-                    break;
-                }
-                node = parent;
-            }
-        }
-        (heights.into(), missing)
-    }
-}
-
-impl fmt::Display for Tree {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, parent) in self.parents.iter().enumerate() {
-            let gap = if i == 0 { "" } else { " " };
-            write!(f, "{gap}{}", parent.wrapping_add(1))?;
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for Tree {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Tree, String> {
-        let parents = text
-            .split_whitespace()
-            .map(|p| {
-                p.parse::<u32>()
-                    .map_err(|_| format!("\"{p}\" is not a parent: a whole number, 0 for the root"))
-            })
-            .collect::<Result<Vec<u32>, String>>()?;
-        Tree::from_parents(&parents)
     }
 }
 

@@ -9,11 +9,12 @@ use rand::RngExt as _;
 use smallvec::SmallVec;
 
 use super::cell_graph::CellGraph;
+use super::cell_graph::tree::Tree;
 use super::class::{Class, Classes};
 use super::input::{self, fields};
 use super::model::{Model, Unfolder};
 use super::random::RandomSequence;
-use super::shape::{MAX_LENGTH, Shape, Tree};
+use super::shape::{MAX_LENGTH, Shape};
 use crate::base::error::{Context, Error, Result};
 use crate::base::files::{is_packed, unpack, write_typed};
 use crate::base::hash::{Fnv1a, HashedReader};

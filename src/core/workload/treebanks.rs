@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::shape::Tree;
+use super::cell_graph::tree::Tree;
 use crate::base::error::plural;
 
 /// A function that reads the trees of a text: [`parents`], [`brackets`] or [`conllu`].

@@ -55,6 +55,12 @@ struct GraphStates {
 
 impl StateTable {
     pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>) -> StateTable {
+        for graph in graphs.iter() {
+            if let CellGraph::Graph(graph) = graph {
+                // Makes the lists before the clock starts.
+                graph.inputs(0);
+            }
+        }
         let slots = graphs
             .iter()
             .map(|_| Mutex::new(RequestSlot::Fresh))

@@ -8,7 +8,8 @@ use crate::core::cost::table::TableCosts;
 use crate::core::policy::registry::Batches;
 use crate::core::policy::whole::PaddedBatch;
 use crate::core::summary::bounds::{AffineService, Bounds, Fastest};
-use crate::core::workload::cell_graph::CellGraph;
+use crate::core::workload::cell_graph::tree::Tree;
+use crate::core::workload::cell_graph::{CellGraph, SharedGraph};
 use crate::core::workload::trace::Requests;
 use crate::lab::scenario::ArrivalSpec;
 
@@ -103,6 +104,13 @@ fn count_nodes(requests: &Requests, cells: usize) -> Vec<u32> {
             CellGraph::Chains(runs) => {
                 for run in runs.iter() {
                     add_nodes(&mut counts, run.cell, run.length);
+                }
+            }
+            CellGraph::Graph(SharedGraph::Tree(tree)) => {
+                let leaves = tree.leaves();
+                add_nodes(&mut counts, Tree::LEAF, leaves as u32);
+                if tree.len() > leaves {
+                    add_nodes(&mut counts, Tree::INNER, (tree.len() - leaves) as u32);
                 }
             }
             CellGraph::Graph(graph) => {

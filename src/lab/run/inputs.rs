@@ -28,6 +28,8 @@ use crate::core::summary::warmup::{AUTO_PARTS, Warmup};
 use crate::core::workload::arrivals::{
     ClosedLoop, OpenLoop, RequestSource, RequestSupply, RequestsInMemory, within_the_clock,
 };
+use crate::core::workload::cell_graph::tree::Tree;
+use crate::core::workload::cell_graph::{CellGraph, SharedGraph};
 use crate::core::workload::class::{Class, Classes};
 use crate::core::workload::dataset::Dataset;
 use crate::core::workload::draws::{Drawn, Draws, ShapeDraws};
@@ -35,7 +37,7 @@ use crate::core::workload::graph_model::Takes;
 use crate::core::workload::model::{CellType, Unfolder};
 use crate::core::workload::operator::catalogue::Catalogue;
 use crate::core::workload::random;
-use crate::core::workload::shape::{Shape, Tree};
+use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::{Requests, Trace, TraceFile};
 use crate::lab::scenario::{ArrivalSpec, ClassEntry, Input, Load, LoadPoint, Record, Scenario};
 
@@ -285,6 +287,8 @@ impl<'s> RunInputs<'s> {
         let mut draws = self.draws(0)?;
         let mut unfolder = Unfolder::new(model);
         let sampled = count.min(SAMPLED_GRAPHS);
+        let mut policies = self.scenario.policies.iter();
+        let lists_trees = policies.any(|entry| entry.settings.lists_trees());
         let mut bytes = 0;
         for _ in 0..sampled {
             let (shape, _) = draws.draw();
@@ -292,7 +296,10 @@ impl<'s> RunInputs<'s> {
                 bytes += size_of::<Tree>() + size_of_val(tree.parents());
             }
             let graph = unfolder.unfold(&shape).map_err(Error::input)?;
-            bytes += graph.shared_bytes();
+            let is_tree = matches!(graph, CellGraph::Graph(SharedGraph::Tree(_)));
+            if !is_tree || lists_trees {
+                bytes += graph.shared_bytes();
+            }
         }
         let mut shapes = Some(0);
         for dataset in own.iter().flatten().chain([dataset]) {

@@ -21,10 +21,10 @@ use crate::base::units::CellId;
 use crate::core::policy::operators::classes::KeyFunction;
 use crate::core::policy::operators::{Evaluation, ListLevel, depth_order};
 use crate::core::workload::cell_graph::CellGraph;
+use crate::core::workload::cell_graph::tree::Tree;
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::catalogue::OperatorList;
 use crate::core::workload::operator::{OperandSource, Operator, OperatorKind, RowRule, Sizes};
-use crate::core::workload::shape::Tree;
 
 /// The launches of operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -83,7 +83,7 @@ fn graphs(
 ) -> impl Iterator<Item = CellGraph> {
     numbers
         .iter()
-        .map(move |number| CellGraph::Graph(Arc::new(samples.graph(*number, with_heads))))
+        .map(move |number| CellGraph::Graph(samples.graph(*number, with_heads).into()))
 }
 
 /// The type of an operator, and whether it multiplies numbers, which sets it apart from sigmoid and tanh.

@@ -10,9 +10,10 @@ use rand::seq::SliceRandom;
 use crate::base::error::{Context, Error, Result};
 use crate::base::units::CellId;
 use crate::core::workload::cell_graph::Graph;
+use crate::core::workload::cell_graph::tree::Tree;
 use crate::core::workload::import::{ImportFormat, ImportOptions, read_text};
 use crate::core::workload::random::RandomSequence;
-use crate::core::workload::shape::{Shape, Tree};
+use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Trace;
 
 /// The cell of a node of a tree.

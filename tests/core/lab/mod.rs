@@ -218,9 +218,7 @@ impl Device {
                     edges.push((input.parse().expect("a node"), node as u32));
                 }
             }
-            CellGraph::Graph(Arc::new(
-                Graph::new(cells, &edges).expect("an acyclic graph"),
-            ))
+            CellGraph::Graph(Graph::new(cells, &edges).expect("an acyclic graph").into())
         };
         let graphs: Arc<[CellGraph]> = texts.map(graph).collect();
         Requests {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::requests::{EndedChain, RequestKey};
+use super::requests::{EndedChain, Leaves, RequestKey};
 use crate::base::units::{CellId, RequestId};
 use crate::core::workload::random::split_mix;
 
@@ -14,12 +14,13 @@ pub struct CellBatch {
     pub begins: Vec<RequestId>,
     /// The chains that end with the task, in a queue of chains.
     pub ended: Vec<EndedChain>,
-    /// The number of chains that join with the task, in a queue of chains.
+    /// The number of members that join with the task, in queues of chains and leaves.
     pub joined: u32,
     /// Whether all other members go on from the worker's previous task of this cell type.
     pub follows: bool,
-    /// The nodes of all shares, in a queue of graphs.
-    pub nodes: Vec<u32>,
+    /// The leaves, in a queue of leaves.
+    pub leaves: Vec<Leaves>,
+    /// The nodes by subgraph, in a queue of graphs.
     pub shares: Vec<SubgraphShare>,
 }
 
@@ -29,7 +30,7 @@ impl CellBatch {
         self.ended.clear();
         self.joined = 0;
         self.follows = false;
-        self.nodes.clear();
+        self.leaves.clear();
         self.shares.clear();
     }
 }
@@ -40,8 +41,10 @@ pub struct SubgraphShare {
     /// The subgraph's slot in its queue.
     pub slot: u32,
     pub key: RequestKey,
-    /// The places of the subgraph's nodes in [`CellBatch::nodes`].
+    /// The places of the nodes in the subgraph's list of ready nodes.
     pub nodes: Range<usize>,
+    /// The number of the task's nodes before these.
+    pub position: usize,
 }
 
 /// The work of a task.

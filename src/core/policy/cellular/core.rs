@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 
 use super::Cellular;
 use super::batch::{CellBatch, MemberSet};
+use super::leaves::LeafQueue;
 use super::queue::ReadyQueue;
 use super::requests::LiveRequests;
 use super::rule::{CellView, Choice, SelectionRule};
 use crate::core::policy::prelude::*;
-use crate::core::workload::cell_graph::CellRuns;
+use crate::core::workload::cell_graph::tree::Tree;
+use crate::core::workload::cell_graph::{CellRuns, SharedGraph};
 use crate::core::workload::model::CellType;
 
 /// A policy that batches cell by cell. Cellular batching and Late Batching share it.
@@ -57,15 +59,21 @@ impl<R> Core<R> {
         settings.batch_sizes.check(&max)?;
         let mut types = Vec::new();
         for (i, cell) in setup.cells.iter().enumerate() {
+            let id = CellId(i as u16);
+            let queue = if cell.chain && setup.model.has_plain_trees() && id == Tree::LEAF {
+                ReadyQueue::Leaves(LeafQueue::default())
+            } else {
+                ReadyQueue::new(cell, setup.workers, settings.chunk)
+            };
             types.push(TypeState {
-                cell: CellId(i as u16),
+                cell: id,
                 name: cell.name.clone(),
                 priority: cell.priority,
                 max_batch: max[i] as usize,
                 min_batch: min[i] as usize,
                 largest: largest_of_device(cell),
                 running_tasks: 0,
-                queue: ReadyQueue::new(cell, setup.workers, settings.chunk),
+                queue,
             });
         }
         let mut by_priority: Vec<usize> = (0..setup.cells.len()).collect();
@@ -93,13 +101,20 @@ impl<R> Core<R> {
 
 impl<R: SelectionRule> Policy for Core<R> {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        if let CellGraph::Chains(CellRuns::One([run])) = request.graph {
-            let chain = self.requests.release_run(request, run);
-            self.types[run.cell.index()].queue.push_chain(chain);
-            return;
+        match request.graph {
+            CellGraph::Chains(CellRuns::One([run])) => {
+                let chain = self.requests.release_run(request, run);
+                self.types[run.cell.index()].queue.push_chain(chain);
+            }
+            CellGraph::Graph(SharedGraph::Tree(tree)) => {
+                let leaves = self.requests.release_leaves(request, tree);
+                self.types[Tree::LEAF.index()].queue.push_leaves(leaves);
+            }
+            _ => {
+                self.requests.arrive(request);
+                self.release();
+            }
         }
-        self.requests.arrive(request);
-        self.release();
     }
 
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {

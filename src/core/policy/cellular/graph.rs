@@ -1,15 +1,11 @@
 //! The queue of general subgraphs (trees, diamonds): a linked list in the order of release. The cost of a task is
 //! proportional to its nodes and to the subgraphs that it passes over because they are pinned elsewhere.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
 use super::batch::{CellBatch, MemberSet, SubgraphShare};
 use super::requests::{LiveRequests, Released, RequestKey};
 use crate::base::units::{NodeId, RequestId, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
 use crate::core::task::Part;
-use crate::core::workload::cell_graph::Graph;
 
 const NONE: u32 = u32::MAX;
 
@@ -18,19 +14,28 @@ struct QueuedSubgraph {
     /// The subgraph's place in the order of release, over all queues.
     released: u64,
     key: RequestKey,
-    graph: Arc<Graph>,
-    /// The ready nodes in the order in which they became ready.
-    ready: VecDeque<u32>,
+    /// The nodes that have been ready, in the order in which they became ready. The first `taken` of them have been
+    /// submitted.
+    ready: Vec<u32>,
+    taken: usize,
     /// The number of nodes that have not been submitted.
     left: u32,
     /// The number of unfinished tasks.
     running: u32,
     pinned: Option<WorkerId>,
-    /// The request, until a node of the subgraph has been submitted.
+    /// The request, until a node of the subgraph has been submitted. A subgraph that had to wait for another does not
+    /// begin it.
     begins: Option<RequestId>,
     /// The slots of the neighbours in the list, or [`NONE`].
     previous: u32,
     next: u32,
+}
+
+impl QueuedSubgraph {
+    /// The number of ready nodes.
+    fn ready_nodes(&self) -> usize {
+        self.ready.len() - self.taken
+    }
 }
 
 /// The queue of a cell type whose subgraphs are not chains.
@@ -70,53 +75,26 @@ impl GraphQueue {
             next => self.entries[next as usize].previous = previous,
         }
     }
-
-    /// Makes the successors of submitted nodes ready. `missing` has the number of each node's unsubmitted inputs.
-    fn make_ready(
-        &mut self,
-        worker: WorkerId,
-        share: &SubgraphShare,
-        nodes: &[u32],
-        missing: &mut [u32],
-    ) {
-        let entry = &mut self.entries[share.slot as usize];
-        let before = entry.ready.len();
-        for &node in &nodes[share.nodes.clone()] {
-            for &next in entry.graph.successors(node) {
-                if entry.graph.subgraph_of()[next as usize]
-                    == entry.graph.subgraph_of()[node as usize]
-                {
-                    missing[next as usize] -= 1;
-                    if missing[next as usize] == 0 {
-                        entry.ready.push_back(next);
-                    }
-                }
-            }
-        }
-        entry.ready.make_contiguous()[before..].sort_unstable();
-        self.pinned[worker.index()] += entry.ready.len() - before;
-    }
 }
 
 impl GraphQueue {
     pub fn push(&mut self, released: &Released<'_>) {
-        let graph = released.state.graph();
-        let part = &graph.subgraphs()[released.subgraph as usize];
         let (slot, mut ready) = match self.vacant.pop() {
             Some(slot) => (slot, std::mem::take(&mut self.entries[slot as usize].ready)),
-            None => (self.entries.len() as u32, VecDeque::new()),
+            None => (self.entries.len() as u32, Vec::new()),
         };
-        ready.extend(graph.entries(released.subgraph));
+        ready.clear();
+        let left = released.list_entries(&mut ready);
         self.unpinned += ready.len();
         let entry = QueuedSubgraph {
             released: released.order,
             key: released.key,
-            graph: Arc::clone(graph),
             ready,
-            left: part.nodes,
+            taken: 0,
+            left,
             running: 0,
             pinned: None,
-            begins: Some(released.state.request),
+            begins: released.begins(),
             previous: self.last,
             next: NONE,
         };
@@ -144,7 +122,8 @@ impl GraphQueue {
         let mut slot = self.first;
         while slot != NONE {
             let entry = &self.entries[slot as usize];
-            if entry.pinned.is_none_or(|pin| pin == worker) && !entry.ready.is_empty() {
+            let ready = entry.ready_nodes();
+            if entry.pinned.is_none_or(|pin| pin == worker) && ready > 0 {
                 return Some(entry.key);
             }
             slot = entry.next;
@@ -153,43 +132,46 @@ impl GraphQueue {
     }
 
     pub fn take(&mut self, worker: WorkerId, max: usize, batch: &mut CellBatch) -> MemberSet {
-        let CellBatch {
-            nodes,
-            shares,
-            begins,
-            ..
-        } = batch;
         let mut members = MemberSet::default();
+        let mut position = 0;
         let mut slot = self.first;
-        while slot != NONE && nodes.len() < max {
+        while slot != NONE && position < max {
             let entry = &mut self.entries[slot as usize];
             let next = entry.next;
-            if entry.pinned.is_none_or(|pin| pin == worker) && !entry.ready.is_empty() {
-                let from = nodes.len();
+            let ready = entry.ready_nodes();
+            if entry.pinned.is_none_or(|pin| pin == worker) && ready > 0 {
                 if entry.pinned.is_none() {
                     entry.pinned = Some(worker);
-                    self.unpinned -= entry.ready.len();
-                    self.pinned[worker.index()] += entry.ready.len();
+                    self.unpinned -= ready;
+                    self.pinned[worker.index()] += ready;
                 }
-                let count = entry.ready.len().min(max - from);
-                nodes.extend(entry.ready.drain(..count));
-                self.pinned[worker.index()] -= count;
+                let count = ready.min(max - position);
+                let from = entry.taken;
+                entry.taken += count;
                 entry.left -= count as u32;
                 entry.running += 1;
                 members.add(entry.released, count as u32);
-                shares.push(SubgraphShare {
+                batch.shares.push(SubgraphShare {
                     slot,
                     key: entry.key,
-                    nodes: from..nodes.len(),
+                    nodes: from..entry.taken,
+                    position,
                 });
-                begins.extend(entry.begins.take());
+                position += count;
+                batch.begins.extend(entry.begins.take());
                 if entry.left == 0 {
                     self.unlink(slot);
                 }
             }
             slot = next;
         }
+        self.pinned[worker.index()] -= position;
         members
+    }
+
+    /// The nodes of a share of a task that runs.
+    fn nodes(&self, share: &SubgraphShare) -> &[u32] {
+        &self.entries[share.slot as usize].ready[share.nodes.clone()]
     }
 
     pub fn visit_members(
@@ -200,7 +182,7 @@ impl GraphQueue {
     ) {
         for share in &batch.shares {
             let request = requests[share.key].request;
-            for node in &batch.nodes[share.nodes.clone()] {
+            for node in self.nodes(share) {
                 visit(Part {
                     request,
                     from: NodeId(*node),
@@ -212,12 +194,11 @@ impl GraphQueue {
 
     pub fn advance(&mut self, worker: WorkerId, batch: &CellBatch, requests: &mut LiveRequests) {
         for share in &batch.shares {
-            self.make_ready(
-                worker,
-                share,
-                &batch.nodes,
-                requests.inner_missing(share.key),
-            );
+            let ready = &mut self.entries[share.slot as usize].ready;
+            let before = ready.len();
+            requests.submit_nodes(share.key, share.nodes.clone(), ready);
+            ready[before..].sort_unstable();
+            self.pinned[worker.index()] += ready.len() - before;
         }
     }
 
@@ -233,23 +214,22 @@ impl GraphQueue {
             entry.running -= 1;
             if entry.running == 0 {
                 entry.pinned = None;
-                self.pinned[completed.worker.index()] -= entry.ready.len();
-                self.unpinned += entry.ready.len();
+                let ready = entry.ready_nodes();
+                self.pinned[completed.worker.index()] -= ready;
+                self.unpinned += ready;
                 if entry.left == 0 {
                     self.vacant.push(share.slot);
                 }
             }
         }
         for share in &batch.shares {
-            for &node in &batch.nodes[share.nodes.clone()] {
-                requests.complete_node(
-                    share.key,
-                    node,
-                    completed.task,
-                    share.nodes.start,
-                    outcomes,
-                );
-            }
+            requests.complete_nodes(
+                share.key,
+                self.nodes(share),
+                completed.task,
+                share.position,
+                outcomes,
+            );
         }
     }
 }

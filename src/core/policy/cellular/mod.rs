@@ -10,6 +10,7 @@ mod batch;
 mod chain;
 pub(super) mod core;
 mod graph;
+mod leaves;
 mod lists;
 mod queue;
 mod requests;
@@ -68,6 +69,10 @@ impl Settings for Cellular {
 
     fn batch_sizes(&self) -> &[u32] {
         self.batch_sizes.list()
+    }
+
+    fn lists_trees(&self) -> bool {
+        false
     }
 
     fn runs_parts(&self) -> bool {
@@ -163,7 +168,9 @@ impl<R: SelectionRule> Core<R> {
         let state = &mut self.types[choice.cell.index()];
         let mut batch = self.spare.pop().unwrap_or_default();
         batch.cell = choice.cell;
-        let members = state.queue.take(worker, state.max_batch, &mut batch);
+        let members = state
+            .queue
+            .take(worker, state.max_batch, &mut batch, requests);
         let size = ready.min(state.max_batch) as u32;
         let work = state.queue.work(worker, size);
         let steps = [Step {
@@ -182,7 +189,7 @@ impl<R: SelectionRule> Core<R> {
             });
         };
         let list_joined = |nodes: &mut Vec<_>| {
-            queue.visit_joined(&mut |part| nodes.push(part.first()));
+            queue.visit_joined(&batch, requests, &mut |part| nodes.push(part.first()));
         };
         let joined = if batch.follows && chunk == 1 {
             Some(Joined {

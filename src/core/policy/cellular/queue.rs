@@ -1,10 +1,11 @@
 //! The queues of ready nodes, one for each cell type.
 
-use self::ReadyQueue::{Chains, Graphs};
+use self::ReadyQueue::{Chains, Graphs, Leaves};
 use super::batch::{CellBatch, CellWork, MemberSet};
 use super::chain::ChainQueue;
 use super::graph::GraphQueue;
-use super::requests::{Chain, LiveRequests, Released};
+use super::leaves::LeafQueue;
+use super::requests::{self, Chain, LiveRequests, Released};
 use crate::base::units::{Nanos, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
 use crate::core::task::Part;
@@ -16,6 +17,7 @@ use crate::core::workload::model::CellType;
 /// This is not a trait object, because the inner loop calls it about ten times for each task.
 pub enum ReadyQueue {
     Chains(ChainQueue),
+    Leaves(LeafQueue),
     Graphs(GraphQueue),
 }
 
@@ -36,6 +38,7 @@ impl ReadyQueue {
     pub fn push(&mut self, released: &Released<'_>) {
         match self {
             Chains(queue) => queue.push(released.chain()),
+            Leaves(_) => unreachable!("trees release their leaves together"),
             Graphs(queue) => queue.push(released),
         }
     }
@@ -49,11 +52,21 @@ impl ReadyQueue {
         queue.push(chain);
     }
 
+    /// Takes in the leaves of a request that is a tree.
+    #[inline]
+    pub fn push_leaves(&mut self, leaves: requests::Leaves) {
+        let Leaves(queue) = self else {
+            unreachable!("the model has trees, so that it has a queue of leaves")
+        };
+        queue.push(leaves);
+    }
+
     /// The number of nodes that any worker could take.
     #[inline]
     pub fn unpinned_nodes(&self) -> usize {
         match self {
             Chains(queue) => queue.unpinned_nodes(),
+            Leaves(queue) => queue.ready(),
             Graphs(queue) => queue.unpinned_nodes(),
         }
     }
@@ -63,6 +76,7 @@ impl ReadyQueue {
     pub fn ready(&self, worker: WorkerId) -> usize {
         match self {
             Chains(queue) => queue.ready(worker),
+            Leaves(queue) => queue.ready(),
             Graphs(queue) => queue.ready(worker),
         }
     }
@@ -71,15 +85,23 @@ impl ReadyQueue {
     pub fn head_arrival(&self, worker: WorkerId, requests: &LiveRequests) -> Option<Nanos> {
         match self {
             Chains(queue) => queue.head_arrival(worker),
+            Leaves(queue) => queue.head_arrival(requests),
             Graphs(queue) => Some(requests[queue.head(worker)?].arrival),
         }
     }
 
     /// Takes the nodes of the next task from the front.
     #[inline]
-    pub fn take(&mut self, worker: WorkerId, max: usize, batch: &mut CellBatch) -> MemberSet {
+    pub fn take(
+        &mut self,
+        worker: WorkerId,
+        max: usize,
+        batch: &mut CellBatch,
+        requests: &LiveRequests,
+    ) -> MemberSet {
         match self {
             Chains(queue) => queue.take(worker, max, batch),
+            Leaves(queue) => queue.take(max, batch, requests),
             Graphs(queue) => queue.take(worker, max, batch),
         }
     }
@@ -89,7 +111,7 @@ impl ReadyQueue {
     pub fn work(&self, worker: WorkerId, size: u32) -> CellWork {
         match self {
             Chains(queue) => queue.work(worker, size),
-            Graphs(_) => CellWork::one_step(size),
+            Leaves(_) | Graphs(_) => CellWork::one_step(size),
         }
     }
 
@@ -103,14 +125,22 @@ impl ReadyQueue {
     ) {
         match self {
             Chains(queue) => queue.visit_members(worker, visit),
+            Leaves(queue) => queue.visit_members(batch, requests, visit),
             Graphs(queue) => queue.visit_members(batch, requests, visit),
         }
     }
 
-    /// Visits the first nodes of the chains that join with the task that was taken last.
-    pub fn visit_joined(&self, visit: &mut dyn FnMut(Part)) {
-        if let Chains(queue) = self {
-            queue.visit_joined(visit);
+    /// Visits the first nodes of the members that join with the task that was taken last.
+    pub fn visit_joined(
+        &self,
+        batch: &CellBatch,
+        requests: &LiveRequests,
+        visit: &mut dyn FnMut(Part),
+    ) {
+        match self {
+            Chains(queue) => queue.visit_joined(visit),
+            Leaves(queue) => queue.visit_members(batch, requests, visit),
+            Graphs(_) => {}
         }
     }
 
@@ -124,6 +154,7 @@ impl ReadyQueue {
     ) {
         match self {
             Chains(queue) => queue.advance(worker, batch),
+            Leaves(_) => {}
             Graphs(queue) => queue.advance(worker, batch, requests),
         }
     }
@@ -139,6 +170,7 @@ impl ReadyQueue {
     ) {
         match self {
             Chains(queue) => queue.complete(completed, batch, requests, outcomes),
+            Leaves(queue) => queue.complete(batch, requests, outcomes),
             Graphs(queue) => queue.complete(completed, batch, requests, outcomes),
         }
     }

@@ -1,12 +1,14 @@
 //! The requests in the system, and which of their subgraphs are free to run.
 
 use std::hint::black_box;
-use std::ops::Index;
+use std::ops::{Index, Range};
 use std::sync::Arc;
 
 use crate::base::units::{CellId, Nanos, NodeId, RequestId, TaskId};
 use crate::core::policy::Outcomes;
-use crate::core::workload::cell_graph::{CellGraph, CellRun, CellRuns, Graph};
+use crate::core::task::Part;
+use crate::core::workload::cell_graph::tree::Tree;
+use crate::core::workload::cell_graph::{CellGraph, CellRun, CellRuns, SharedGraph};
 use crate::core::workload::trace::Request;
 
 /// The place of a request's state. Later requests reuse it.
@@ -33,6 +35,7 @@ enum GraphRest {
     },
     /// The state of a graph. It is in a box, so that the state of runs is small.
     Graph(Box<GraphState>),
+    Tree(TreeState),
 }
 
 /// A subgraph that is a chain, with all that its queue needs.
@@ -51,8 +54,31 @@ pub struct Chain {
     pub input: u32,
 }
 
+/// Consecutive leaves of a tree. Each is a subgraph of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaves {
+    /// The place of the first leaf in the order of release, over all queues. The others follow it.
+    pub released: u64,
+    pub key: RequestKey,
+    /// The number of the tree's leaves before these.
+    pub first: u32,
+    pub count: u32,
+}
+
+impl Leaves {
+    /// Takes leaves from the front, as many as there are up to `max`.
+    pub fn split_off(&mut self, max: usize) -> Leaves {
+        let count = max.min(self.count as usize) as u32;
+        let taken = Leaves { count, ..*self };
+        self.released += u64::from(count);
+        self.first += count;
+        self.count -= count;
+        taken
+    }
+}
+
 struct GraphState {
-    graph: Arc<Graph>,
+    graph: SharedGraph,
     /// The number of unsubmitted inputs of each node within its subgraph.
     inner_missing: Vec<u32>,
     /// The number of incomplete inputs of each subgraph from other subgraphs.
@@ -63,9 +89,9 @@ struct GraphState {
 }
 
 impl GraphState {
-    fn new(graph: &Arc<Graph>) -> GraphState {
+    fn new(graph: &SharedGraph) -> GraphState {
         let mut new = GraphState {
-            graph: Arc::clone(graph),
+            graph: graph.clone(),
             inner_missing: Vec::new(),
             outer_missing: Vec::new(),
             nodes_left: 0,
@@ -75,8 +101,8 @@ impl GraphState {
         new
     }
 
-    fn begin(&mut self, graph: &Arc<Graph>) {
-        self.graph = Arc::clone(graph);
+    fn begin(&mut self, graph: &SharedGraph) {
+        self.graph = graph.clone();
         self.inner_missing.clear();
         self.inner_missing.extend_from_slice(graph.inner_inputs());
         self.outer_missing.clear();
@@ -88,6 +114,50 @@ impl GraphState {
         );
         self.nodes_left = graph.len() as u32;
         self.last_task = (TaskId(u64::MAX), 0);
+    }
+}
+
+/// The state of a tree, whose subgraphs are each leaf, and all inner nodes together.
+struct TreeState {
+    tree: Arc<Tree>,
+    /// The number of leaves that have not completed.
+    leaves_left: u32,
+    /// The number of inner nodes that have not completed.
+    inner_left: u32,
+    /// The number of unsubmitted children of each inner node that are inner nodes, with [`IS_INNER`]. Leaves have 0. The
+    /// list is empty until the leaves have completed.
+    missing: Vec<u32>,
+}
+
+/// The bit that tells inner nodes without missing children from leaves.
+const IS_INNER: u32 = 1 << 31;
+
+impl TreeState {
+    fn new(tree: &Arc<Tree>) -> TreeState {
+        let leaves = tree.leaves() as u32;
+        TreeState {
+            tree: Arc::clone(tree),
+            leaves_left: leaves,
+            inner_left: tree.len() as u32 - leaves,
+            missing: Vec::new(),
+        }
+    }
+
+    /// Counts the children that each inner node misses after the leaves have completed.
+    fn count_missing(&mut self) {
+        let parents = self.tree.parents();
+        let missing = &mut self.missing;
+        missing.resize(parents.len(), 0);
+        for &parent in parents {
+            // The first child shows that its parent is an inner node, which the node above then misses.
+            if parent != Tree::NO_PARENT && missing[parent as usize] & IS_INNER == 0 {
+                missing[parent as usize] |= IS_INNER;
+                let above = parents[parent as usize];
+                if above != Tree::NO_PARENT {
+                    missing[above as usize] += 1;
+                }
+            }
+        }
     }
 }
 
@@ -113,6 +183,8 @@ pub struct Released<'a> {
 pub struct LiveRequests {
     states: Vec<RequestState>,
     vacant: Vec<RequestKey>,
+    /// Empty lists of missing children, kept for their memory.
+    spare: Vec<Vec<u32>>,
     /// The subgraphs that have become free: the position in the completed task, the subgraph, the request.
     released: Vec<(usize, u32, RequestKey)>,
     /// The place of the last subgraph in the order of release; the first has 1.
@@ -136,6 +208,7 @@ impl Released<'_> {
                 let (run, before) = self.state.present_run();
                 (before + run.length - 1, run.length, run.input)
             }
+            GraphRest::Tree(_) => unreachable!("the inner nodes of a tree are no chain"),
         };
         Chain {
             released: self.order,
@@ -149,6 +222,39 @@ impl Released<'_> {
     }
 }
 
+impl Released<'_> {
+    /// Appends the nodes that are ready, ascending. Returns the number of the subgraph's nodes.
+    pub fn list_entries(&self, ready: &mut Vec<u32>) -> u32 {
+        match &self.state.rest {
+            GraphRest::Runs { .. } => unreachable!("chains have a queue of their own"),
+            GraphRest::Graph(state) => {
+                ready.extend_from_slice(state.graph.entries(self.subgraph));
+                state.graph.subgraphs()[self.subgraph as usize].nodes
+            }
+            GraphRest::Tree(state) => {
+                for (node, missing) in (0..).zip(&state.missing) {
+                    if *missing == IS_INNER {
+                        ready.push(node);
+                    }
+                }
+                state.inner_left
+            }
+        }
+    }
+
+    /// The request, if this subgraph can be the first to run. One that waits for another is not.
+    pub fn begins(&self) -> Option<RequestId> {
+        let waits = match &self.state.rest {
+            GraphRest::Runs { present, .. } => *present > 0,
+            GraphRest::Graph(state) => {
+                state.graph.subgraphs()[self.subgraph as usize].outer_inputs > 0
+            }
+            GraphRest::Tree(_) => true,
+        };
+        (!waits).then_some(self.state.request)
+    }
+}
+
 impl RequestState {
     /// The present run, and the number of nodes before it.
     fn present_run(&self) -> (&CellRun, u32) {
@@ -158,21 +264,15 @@ impl RequestState {
                 present,
                 before,
             } => (&runs[*present as usize], *before),
-            GraphRest::Graph(_) => unreachable!("a graph has no runs"),
+            GraphRest::Graph(_) | GraphRest::Tree(_) => unreachable!("a graph has no runs"),
         }
-    }
-
-    pub fn graph(&self) -> &Arc<Graph> {
-        let GraphRest::Graph(state) = &self.rest else {
-            unreachable!("chains have a queue of their own")
-        };
-        &state.graph
     }
 
     fn cell(&self, subgraph: u32) -> CellId {
         match &self.rest {
             GraphRest::Graph(state) => state.graph.subgraphs()[subgraph as usize].cell,
             GraphRest::Runs { .. } => self.present_run().0.cell,
+            GraphRest::Tree(_) => Tree::INNER,
         }
     }
 }
@@ -193,23 +293,25 @@ impl LiveRequests {
         }
     }
 
+    /// Releases the leaves of a request that is a tree.
+    pub fn release_leaves(&mut self, request: &Request<'_>, tree: &Arc<Tree>) -> Leaves {
+        let key = self.begin(request);
+        self.states[key as usize].rest = GraphRest::Tree(TreeState::new(tree));
+        let count = tree.leaves() as u32;
+        let released = self.last_release + 1;
+        self.last_release += u64::from(count);
+        Leaves {
+            released,
+            key,
+            first: 0,
+            count,
+        }
+    }
+
     /// Takes in a request that has subgraphs. [`LiveRequests::release`] passes on those that are free.
     pub fn arrive(&mut self, request: &Request<'_>) {
-        let key = self.vacant.pop().unwrap_or(self.states.len() as RequestKey);
-        if key as usize == self.states.len() {
-            self.states.push(RequestState {
-                request: request.id,
-                arrival: request.arrival,
-                rest: GraphRest::Runs {
-                    runs: CellRuns::Shared(Arc::new([])),
-                    present: 0,
-                    before: 0,
-                },
-            });
-        }
+        let key = self.begin(request);
         let state = &mut self.states[key as usize];
-        state.request = request.id;
-        state.arrival = request.arrival;
         match request.graph {
             CellGraph::Chains(runs) => {
                 state.rest = GraphRest::Runs {
@@ -234,16 +336,133 @@ impl LiveRequests {
         }
     }
 
-    /// The number of unsubmitted inputs of each node within its subgraph.
-    pub fn inner_missing(&mut self, key: RequestKey) -> &mut [u32] {
-        let GraphRest::Graph(state) = &mut self.states[key as usize].rest else {
-            unreachable!("a chain has none")
+    /// A place for the state of a request.
+    fn begin(&mut self, request: &Request<'_>) -> RequestKey {
+        let key = self.vacant.pop().unwrap_or(self.states.len() as RequestKey);
+        if key as usize == self.states.len() {
+            self.states.push(RequestState {
+                request: request.id,
+                arrival: request.arrival,
+                rest: GraphRest::Runs {
+                    runs: CellRuns::Shared(Arc::new([])),
+                    present: 0,
+                    before: 0,
+                },
+            });
+        }
+        let state = &mut self.states[key as usize];
+        state.request = request.id;
+        state.arrival = request.arrival;
+        key
+    }
+
+    /// Submits nodes of a subgraph, given by their places among the ready ones, and appends those that become ready.
+    pub fn submit_nodes(&mut self, key: RequestKey, places: Range<usize>, ready: &mut Vec<u32>) {
+        match &mut self.states[key as usize].rest {
+            GraphRest::Runs { .. } => unreachable!("chains have a queue of their own"),
+            GraphRest::Graph(state) => {
+                let GraphState {
+                    graph,
+                    inner_missing,
+                    ..
+                } = &mut **state;
+                let subgraph_of = graph.subgraph_of();
+                for place in places {
+                    let node = ready[place];
+                    for &next in graph.successors(node) {
+                        if subgraph_of[next as usize] == subgraph_of[node as usize] {
+                            inner_missing[next as usize] -= 1;
+                            if inner_missing[next as usize] == 0 {
+                                ready.push(next);
+                            }
+                        }
+                    }
+                }
+            }
+            GraphRest::Tree(state) => {
+                let parents = state.tree.parents();
+                for place in places {
+                    let parent = parents[ready[place] as usize];
+                    if parent != Tree::NO_PARENT {
+                        let missing = &mut state.missing[parent as usize];
+                        *missing -= 1;
+                        if *missing == IS_INNER {
+                            ready.push(parent);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Visits leaves of a tree.
+    pub fn visit_leaves(&self, leaves: &Leaves, visit: &mut dyn FnMut(Part)) {
+        let RequestState { request, rest, .. } = &self.states[leaves.key as usize];
+        let GraphRest::Tree(state) = rest else {
+            unreachable!("leaves are those of a tree")
         };
-        &mut state.inner_missing
+        let cells = state.tree.graph().cells();
+        let nodes = (0..).zip(cells).filter(|(_, cell)| **cell == Tree::LEAF);
+        for (node, _) in nodes
+            .skip(leaves.first as usize)
+            .take(leaves.count as usize)
+        {
+            visit(Part {
+                request: *request,
+                from: NodeId(node),
+                to: NodeId(node + 1),
+            });
+        }
+    }
+
+    /// Completes leaves of a tree at this position of a task: its inner nodes become free, or the request is finished.
+    pub fn complete_leaves(&mut self, leaves: &Leaves, position: usize, outcomes: &mut Outcomes) {
+        let state = &mut self.states[leaves.key as usize];
+        let GraphRest::Tree(rest) = &mut state.rest else {
+            unreachable!("leaves are those of a tree")
+        };
+        rest.leaves_left -= leaves.count;
+        if rest.leaves_left > 0 {
+            return;
+        }
+        if rest.inner_left == 0 {
+            outcomes.finish(state.request);
+            self.vacant.push(leaves.key);
+        } else {
+            rest.missing = self.spare.pop().unwrap_or_default();
+            rest.count_missing();
+            self.released.push((position, 0, leaves.key));
+        }
+    }
+
+    /// Completes nodes of a subgraph at this position of a task: subgraphs become free, or the request is finished.
+    pub fn complete_nodes(
+        &mut self,
+        key: RequestKey,
+        nodes: &[u32],
+        task: TaskId,
+        position: usize,
+        outcomes: &mut Outcomes,
+    ) {
+        let state = &mut self.states[key as usize];
+        let GraphRest::Tree(rest) = &mut state.rest else {
+            for &node in nodes {
+                self.complete_node(key, node, task, position, outcomes);
+            }
+            return;
+        };
+        rest.inner_left -= nodes.len() as u32;
+        if rest.inner_left == 0 {
+            let mut spare = std::mem::take(&mut rest.missing);
+            spare.clear();
+            self.spare.push(spare);
+            outcomes.finish(state.request);
+            self.vacant.push(key);
+        }
     }
 
     /// Completes a node at this position of a task: subgraphs become free, or the request is finished.
-    pub fn complete_node(
+    fn complete_node(
         &mut self,
         key: RequestKey,
         node: u32,
@@ -300,6 +519,7 @@ impl LiveRequests {
         }
         let state = &mut self.states[chain.key as usize];
         let ends = match &mut state.rest {
+            GraphRest::Tree(_) => unreachable!("the leaves of a tree have a queue of their own"),
             GraphRest::Graph(_) => {
                 return self.complete_node(chain.key, chain.last.0, task, position, outcomes);
             }
@@ -336,6 +556,51 @@ impl LiveRequests {
                     state,
                 },
             );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt as _;
+
+    use super::*;
+    use crate::core::workload::random;
+
+    /// The parents of a random tree whose nodes are in random order.
+    fn random_parents(nodes: usize, rng: &mut random::RandomSequence) -> Vec<u32> {
+        let mut numbers: Vec<u32> = (1..=nodes as u32).collect();
+        for node in 0..nodes {
+            numbers.swap(node, rng.random_range(node..nodes));
+        }
+        let mut parents = vec![0; nodes];
+        for node in 1..nodes {
+            parents[numbers[node] as usize - 1] = numbers[rng.random_range(0..node)];
+        }
+        parents
+    }
+
+    #[test]
+    fn the_inner_nodes_of_a_tree_are_as_ready_as_those_of_its_graph() {
+        let mut rng = random::sequence(1, 0, "trees");
+        for case in 0..200 {
+            let parents = random_parents(2 + case % 12, &mut rng);
+            let tree = Arc::new(Tree::from_parents(&parents).unwrap());
+            let graph = tree.graph();
+            let mut state = TreeState::new(&tree);
+            state.count_missing();
+            for node in 0..tree.len() {
+                let is_inner = graph.cells()[node] == Tree::INNER;
+                let missing = graph.inner_inputs()[node] | if is_inner { IS_INNER } else { 0 };
+                assert_eq!(state.missing[node], missing, "{tree}");
+            }
+            let leaves = graph
+                .subgraphs()
+                .iter()
+                .filter(|part| part.outer_inputs == 0);
+            assert_eq!(leaves.count() as u32, state.leaves_left, "{tree}");
+            let inner = graph.subgraphs().iter().find(|part| part.outer_inputs > 0);
+            assert_eq!(inner.unwrap().nodes, state.inner_left, "{tree}");
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Checks of DyNet's two orders, by hand and against the reference.
 
-use std::sync::Arc;
-
 use rand::RngExt as _;
 
 use super::*;
@@ -206,7 +204,7 @@ fn what_hangs_on_one_child_runs_as_soon_as_that_child_is_done() {
     // Node 2 has children 0 (a leaf) and 1 (over leaf 3).
     let cells: [&[&str]; 2] = [&["c A each state", "s sum 1 0"], &["l tanh 1 word"]];
     let graph = Graph::new([1, 0, 0, 1].map(CellId).to_vec(), &[(0, 2), (1, 2), (3, 1)]).unwrap();
-    let agenda = launched(By::Agenda, &cells, &[CellGraph::Graph(Arc::new(graph))]);
+    let agenda = launched(By::Agenda, &cells, &[CellGraph::Graph(graph.into())]);
     // Both leaves run, then the products of both (for nodes 1 and 2), then node 1, its product, and node 2.
     assert_eq!(agenda, ["l2", "c2", "s1", "c1", "s1"]);
 }
@@ -262,9 +260,11 @@ fn random_graph(rng: &mut RandomSequence, cells: u16) -> CellGraph {
                 .collect::<Vec<_>>()
         })
         .collect();
-    CellGraph::Graph(Arc::new(
-        Graph::new((0..nodes).map(|_| cell(rng)).collect(), &edges).unwrap(),
-    ))
+    CellGraph::Graph(
+        Graph::new((0..nodes).map(|_| cell(rng)).collect(), &edges)
+            .unwrap()
+            .into(),
+    )
 }
 
 fn agrees_with_the_naive(lists: &[OperatorList], graphs: &[CellGraph], number: u64) {

@@ -1,11 +1,12 @@
 //! Cell graphs, to which requests unfold, and their subgraphs (BatchMaker, sections 3.1 and 4.3).
 //!
 //! A node is one call of a cell; an edge says that the later node takes the earlier one's output. Chains are stored as
-//! lengths; requests with the same tree share one [`Graph`].
+//! lengths and trees as parents; requests with the same shape share one graph.
 
 mod cut;
 #[cfg(test)]
 mod tests;
+pub mod tree;
 
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -14,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 
 use self::cut::{connected_sets, cut};
-use super::shape::Tree;
+use self::tree::Tree;
 use crate::base::units::CellId;
 
 /// The nodes of a request and the edges between them.
@@ -22,7 +23,42 @@ use crate::base::units::CellId;
 pub enum CellGraph {
     /// Runs of one cell type each, one after another. Neighbours differ in cell type, so each is one subgraph.
     Chains(CellRuns),
-    Graph(Arc<Graph>),
+    Graph(SharedGraph),
+}
+
+/// A graph that is no chain. It is used as its lists, which a tree gets when they are first needed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SharedGraph {
+    Listed(Arc<Graph>),
+    /// A tree in which leaves have the cell type [`Tree::LEAF`] and other nodes [`Tree::INNER`].
+    Tree(Arc<Tree>),
+}
+
+impl SharedGraph {
+    /// The number of nodes.
+    #[allow(clippy::len_without_is_empty)] // a graph has at least one node
+    pub fn len(&self) -> usize {
+        match self {
+            SharedGraph::Listed(graph) => graph.len(),
+            SharedGraph::Tree(tree) => tree.len(),
+        }
+    }
+}
+
+impl Deref for SharedGraph {
+    type Target = Graph;
+    fn deref(&self) -> &Graph {
+        match self {
+            SharedGraph::Listed(graph) => graph,
+            SharedGraph::Tree(tree) => tree.graph(),
+        }
+    }
+}
+
+impl From<Graph> for SharedGraph {
+    fn from(graph: Graph) -> SharedGraph {
+        SharedGraph::Listed(Arc::new(graph))
+    }
 }
 
 /// A chain of cells of one type.
@@ -99,6 +135,7 @@ impl CellGraph {
     pub fn depth(&self) -> u32 {
         match self {
             CellGraph::Chains(runs) => runs.iter().map(|run| run.length).sum(),
+            CellGraph::Graph(SharedGraph::Tree(tree)) => tree.height() + 1,
             CellGraph::Graph(graph) => graph.depths().iter().max().map_or(0, |deepest| deepest + 1),
         }
     }
@@ -121,7 +158,7 @@ impl CellGraph {
     }
 }
 
-/// A directed acyclic graph of typed cells, shared by all requests of one shape.
+/// The lists of a directed acyclic graph of typed cells.
 #[derive(Clone, Debug)]
 pub struct Graph {
     cells: Box<[CellId]>,
@@ -214,7 +251,7 @@ impl Graph {
         let cells: Box<[CellId]> = children.iter().map(|count| cell(*count)).collect();
         let edges = Edges::Parents(tree.parents().into());
         let subgraph_of = connected_sets(cells.len(), &edges, |a, b| cells[a] == cells[b]);
-        Graph::assemble(cells, edges, subgraph_of, tree.heights().0)
+        Graph::assemble(cells, edges, subgraph_of, tree.heights().into())
     }
 
     fn assemble(

@@ -50,6 +50,28 @@ fn a_single_leaf_is_a_tree() {
 }
 
 #[test]
+fn a_tree_is_the_same_in_any_order_of_its_nodes() {
+    // ((0 1) (2 3)), then with the root first, and with the nodes reversed.
+    for (parents, leaves) in [
+        ("5 5 6 6 7 7 0", [0, 1, 2, 3]),
+        ("0 1 1 2 2 3 3", [3, 4, 5, 6]),
+        ("0 1 1 3 3 2 2", [3, 4, 5, 6]),
+        ("6 6 7 7 0 5 5", [0, 1, 2, 3]),
+    ] {
+        let tree: Tree = parents.parse().unwrap();
+        assert_eq!((tree.leaves(), tree.height()), (4, 2), "{parents}");
+        let heights = tree.heights();
+        assert_eq!(heights, *tree.graph().depths(), "{parents}");
+        for (node, height) in heights.into_iter().enumerate() {
+            let is_leaf = leaves.contains(&node);
+            assert_eq!(height == 0, is_leaf, "{parents}");
+            assert_eq!(tree.graph().cells()[node] == Tree::LEAF, is_leaf);
+        }
+        assert_eq!(SharedGraph::Tree(Arc::new(tree)).len(), 7);
+    }
+}
+
+#[test]
 fn two_layers_stay_whole() {
     // a0 -> a1 -> a2 and b0 -> b1 -> b2, each b on its a.
     let graph = graph(

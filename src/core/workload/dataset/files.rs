@@ -1,17 +1,18 @@
 //! The files of datasets.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{ShapeFamily, mismatch, takes};
 use crate::base::shipped;
+use crate::core::workload::cell_graph::tree::Tree;
 use crate::core::workload::generators::Shares;
 use crate::core::workload::import::sentences;
 use crate::core::workload::input::locate;
 use crate::core::workload::model::Model;
-use crate::core::workload::shape::{MAX_LENGTH, Shape, Tree};
+use crate::core::workload::shape::{MAX_LENGTH, Shape};
 use crate::core::workload::treebanks::{self, notation, refuse_tree};
 
 /// Reads a file. Messages begin with the line, if there is one.
@@ -165,19 +166,21 @@ fn read_trees(text: &str, model: &Model, family: &ShapeFamily) -> Result<Shares<
             "line 1: \"{first}\" is the header of a histogram, but {but}"
         ));
     }
-    let mut counts: HashMap<Tree, u64> = HashMap::new();
+    let mut trees = Vec::new();
     for found in treebanks::read(notation(text), text)?.trees {
         model
             .check_tree(&found.tree)
             .map_err(refuse_tree(found.line, "it"))?;
-        *counts.entry(found.tree).or_insert(0) += 1;
+        trees.push(found.tree);
     }
-    let mut trees: Vec<(Tree, u64)> = counts.into_iter().collect();
-    // Neither the file's order nor the hash map's may affect results.
-    trees.sort_unstable_by(|(a, _), (b, _)| (a.len(), a.parents()).cmp(&(b.len(), b.parents())));
+    // The file's order may not affect results.
+    trees.sort_unstable_by(|a, b| (a.len(), a.parents()).cmp(&(b.len(), b.parents())));
     Ok(trees
-        .into_iter()
-        .map(|(tree, count)| (Shape::Tree(Arc::new(tree)), count as f64))
+        .chunk_by(Tree::eq)
+        .map(|equal| {
+            let tree = Arc::new(equal[0].clone());
+            (Shape::Tree(tree), equal.len() as f64)
+        })
         .collect())
 }
 

@@ -8,8 +8,9 @@ use std::ops::RangeInclusive;
 use super::Takes;
 use super::expression::{IndexValues, Linear};
 use crate::base::units::CellId;
+use crate::core::workload::cell_graph::tree::Tree;
 use crate::core::workload::cell_graph::{CellGraph, CellRun, Graph, GraphError, circle};
-use crate::core::workload::shape::{Shape, Tree};
+use crate::core::workload::shape::Shape;
 
 /// The most nodes of a request, more than fit any device. Chains may be longer, since they are not stored by node.
 const MAX_NODES: i64 = 1 << 24;

@@ -234,7 +234,7 @@ impl Kind {
                     .collect();
                 (
                     Shape::Fixed,
-                    CellGraph::Graph(Arc::new(Graph::new(cells, &edges).expect("a tree"))),
+                    CellGraph::Graph(Graph::new(cells, &edges).expect("a tree").into()),
                 )
             }
             Kind::Graphs => {
@@ -248,9 +248,11 @@ impl Kind {
                     .collect();
                 (
                     Shape::Fixed,
-                    CellGraph::Graph(Arc::new(
-                        Graph::new(cells, &edges).expect("edges of ascending rank"),
-                    )),
+                    CellGraph::Graph(
+                        Graph::new(cells, &edges)
+                            .expect("edges of ascending rank")
+                            .into(),
+                    ),
                 )
             }
         }

@@ -13,9 +13,10 @@ use rand::RngExt;
 use self::naive::Naive;
 use super::{BatchInputs, Network, Scratch, Spec};
 use crate::base::units::{CellId, RequestId};
+use crate::core::workload::cell_graph::tree::Tree;
 use crate::core::workload::model::{Model, Unfolder};
 use crate::core::workload::random::{self, RandomSequence};
-use crate::core::workload::shape::{Shape, Tree};
+use crate::core::workload::shape::Shape;
 
 const MODELS: [&str; 7] = [
     "lstm",

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::core::workload::cell_graph::tree::Tree;
 use crate::core::workload::model::Model;
-use crate::core::workload::shape::{Shape, Tree};
+use crate::core::workload::shape::Shape;
 use crate::devices::network::Network;
 use crate::devices::network::weights::{Weights, tensors};
 
