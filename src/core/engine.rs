@@ -1,10 +1,11 @@
 //! The only event loop. Simulated and real runs differ only in the backend.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use crate::base::clock;
 use crate::base::error::{Context as _, Error, Result};
-use crate::base::units::{CellId, Nanos, TaskId};
+use crate::base::units::{CellId, Nanos, TaskId, WorkerId};
 use crate::core::backend::Backend;
 use crate::core::policy::{Completed, Outcomes, Policy};
 use crate::core::record::Recorder;
@@ -43,6 +44,7 @@ pub fn run(
             return Err(Error::Interrupted);
         }
         if decides_when_idle {
+            engine.repeat_iterations(wake);
             engine.admit_until_decision(wake)?;
         }
         let until = engine.source.peek().into_iter().chain(wake).min();
@@ -122,6 +124,66 @@ impl<R: Recorder> Engine<'_, R> {
         Ok(())
     }
 
+    /// Lets the only running task, in which sequences only decode, be followed by others like it until anything else
+    /// happens: an arrival, a wake-up, the end of a sequence, or a plan that the policy has to make in full. Each
+    /// iteration is recorded as if it had a round of its own.
+    #[inline]
+    fn repeat_iterations(&mut self, wake: Option<Nanos>) {
+        let Some(task) = self.tasks.only_decode() else {
+            return;
+        };
+        let worker = task.worker;
+        if self.recorder.reasons().is_some() {
+            return;
+        }
+        let mut quiet = self.recorder.quiet_iterations(worker);
+        let until = self.source.peek().into_iter().chain(wake).min();
+        while quiet > 0
+            && let Some(completion) = self.backend.next_completion()
+            && until.is_none_or(|until| completion < until)
+            && self.repeat_iteration(worker)
+        {
+            quiet -= 1;
+        }
+    }
+
+    /// Ends the only running task and submits the next one like it. Returns false, and does nothing, if the policy has to
+    /// plan in full.
+    fn repeat_iteration(&mut self, worker: WorkerId) -> bool {
+        let began = self.begin_decision();
+        let Some(next) = self.policy.repeat(worker) else {
+            return false;
+        };
+        let planned = began.map(|began| began.elapsed());
+        let (Some(completion), Some(task)) = (self.backend.wait(None), self.tasks.only_decode())
+        else {
+            unreachable!("a task runs");
+        };
+        let now = self.backend.now().max(completion.finish);
+        self.recorder.complete(&completion, task);
+        self.recorder.idle(worker);
+        self.recorder.end_sequences(&completion, task);
+        self.recorder.report(completion.task);
+        self.recorder.end_round(now);
+        let began = planned.map(|_| clock::now());
+        let id = self.tasks.repeat(now, next);
+        if let Some(task) = self.tasks.only_decode() {
+            let backend = &mut *self.backend;
+            Submission { backend }.submit(id, &task.as_task());
+        }
+        let submitted = began.map(|began| began.elapsed());
+        let time = planned.zip(submitted);
+        self.recorder
+            .decide(time.map(|(planned, submitted)| planned + submitted), 1);
+        self.recorder.submit(id, now);
+        true
+    }
+
+    /// The host's time at the beginning of a decision, if the recorder asks for it.
+    fn begin_decision(&self) -> Option<Instant> {
+        self.recorder.times_decision().then(clock::now)
+    }
+
     /// Admits the requests that arrive before the next decision of a policy that [decides only when a worker is
     /// idle](Policy::decides_when_idle): before a task ends, if all workers have one. Each arrives at its own instant,
     /// so that nothing differs but the number of rounds.
@@ -147,8 +209,8 @@ impl<R: Recorder> Engine<'_, R> {
     #[inline]
     fn schedule(&mut self, now: Nanos) -> Result<()> {
         let may_submit = self.tasks.some_idle() || self.policy.works_ahead();
-        let began = if may_submit && self.recorder.times_decision() {
-            Some(clock::now())
+        let began = if may_submit {
+            self.begin_decision()
         } else {
             None
         };

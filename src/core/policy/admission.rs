@@ -1,8 +1,8 @@
 //! Admission control around any policy. It rejects arrivals while too many requests are in the system.
 
 use super::{Completed, Outcomes, Policy};
-use crate::base::units::Nanos;
-use crate::core::task::Dispatch;
+use crate::base::units::{Nanos, WorkerId};
+use crate::core::task::{Dispatch, NextDecode};
 use crate::core::workload::trace::Request;
 
 /// A policy with a bound on the requests in the system.
@@ -64,6 +64,10 @@ impl Policy for Admission {
 
     fn works_ahead(&self) -> bool {
         self.policy.works_ahead()
+    }
+
+    fn repeat(&mut self, worker: WorkerId) -> Option<NextDecode> {
+        self.policy.repeat(worker)
     }
 
     fn decides_when_idle(&self) -> bool {

@@ -48,7 +48,7 @@ mod prelude {
 
 use crate::base::error::Error;
 use crate::base::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
-use crate::core::task::{Dispatch, Rejections};
+use crate::core::task::{Dispatch, NextDecode, Rejections};
 use crate::core::workload::trace::Request;
 
 /// A batching policy.
@@ -77,6 +77,15 @@ pub trait Policy {
     /// instants, which saves most of the work of a busy system.
     fn decides_when_idle(&self) -> bool {
         false
+    }
+
+    /// Plans another iteration of a language model like the worker's last one, in which sequences only decoded. In a
+    /// simulation the engine asks for it before that one ends, if until then no request arrives and no sequence ends.
+    /// It then calls neither [`Policy::complete`] nor [`Policy::schedule`].
+    ///
+    /// The answer is what these calls would submit. It is `None`, and nothing changes, if they would do anything else.
+    fn repeat(&mut self, _: WorkerId) -> Option<NextDecode> {
+        None
     }
 
     /// Whether the policy also submits to workers with unfinished tasks.

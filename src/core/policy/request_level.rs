@@ -4,7 +4,7 @@
 use super::prelude::*;
 use super::sequences::KvMemory;
 use super::whole::FirstCome;
-use crate::core::task::Iteration;
+use crate::core::task::{Iteration, NextDecode};
 
 /// `kind = "static"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -164,6 +164,21 @@ impl Policy for StaticPolicy {
                 ..task
             });
         }
+    }
+
+    fn repeat(&mut self, worker: WorkerId) -> Option<NextDecode> {
+        let batch = &mut self.batches[worker.index()];
+        let length = batch.longest.saturating_add(batch.generated + 1);
+        if length > self.memory.blocks(0) {
+            // A member may outgrow its memory.
+            return None;
+        }
+        batch.generated += 1;
+        let size = batch.members.len() as u32;
+        Some(NextDecode {
+            context: size.saturating_mul(length),
+            blocks: size * self.memory.blocks(0),
+        })
     }
 
     fn decides_when_idle(&self) -> bool {

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::prelude::*;
 use super::values::share;
-use crate::core::task::Iteration;
+use crate::core::task::{Iteration, NextDecode};
 
 /// A policy that plans one iteration after another, each for a worker with nothing to do. Requests are served in the
 /// order of arrival.
@@ -21,8 +21,37 @@ pub struct Continuous<P> {
     max_batch: usize,
     /// The number of blocks that admissions leave free for sequences that grow.
     watermark: u32,
-    waiting: VecDeque<Prompt>,
+    waiting: PromptQueue,
     workers: Vec<WorkerSequences>,
+}
+
+/// The prompts that wait, in the order of arrival.
+#[derive(Default)]
+struct PromptQueue {
+    prompts: VecDeque<Prompt>,
+    /// The number of prompts that have come or gone.
+    changes: u64,
+}
+
+impl PromptQueue {
+    fn push_back(&mut self, prompt: Prompt) {
+        self.changes += 1;
+        self.prompts.push_back(prompt);
+    }
+
+    /// Inserts a prompt before those of later requests.
+    fn insert(&mut self, prompt: Prompt) {
+        self.changes += 1;
+        let place = self
+            .prompts
+            .partition_point(|other| other.request < prompt.request);
+        self.prompts.insert(place, prompt);
+    }
+
+    fn pop_front(&mut self) -> Option<Prompt> {
+        self.changes += 1;
+        self.prompts.pop_front()
+    }
 }
 
 /// The tokens of a request that are fed before it decodes: its prompt, and after a preemption also the tokens that it
@@ -55,6 +84,8 @@ struct WorkerSequences {
     tokens: u64,
     /// The number of tokens that it reads.
     context: u64,
+    /// The [changes](PromptQueue::changes) of the queue when the iteration was planned.
+    planned_at: u64,
 }
 
 /// A worker's memory for keys and values.
@@ -161,6 +192,12 @@ impl KvMemory {
         base.rem_euclid(i64::from(self.block)) as usize
     }
 
+    /// Whether a sequence has used up its reservation, unless it has left.
+    fn some_full(&self, ticks: i64) -> bool {
+        let first = self.full.peek();
+        first.is_some_and(|Reverse((tick, _))| *tick <= ticks)
+    }
+
     /// The number of blocks that sequences need for their next tokens.
     fn growth(&self, ticks: i64) -> u32 {
         self.growing.get(self.class(-ticks)).copied().unwrap_or(0)
@@ -190,12 +227,13 @@ impl<P: Fn(&mut IterationPlan<'_, '_>)> Continuous<P> {
             decodes: false,
             tokens: 0,
             context: 0,
+            planned_at: 0,
         };
         Ok(Continuous {
             plan,
             max_batch: max_batch as usize,
             watermark,
-            waiting: VecDeque::new(),
+            waiting: PromptQueue::default(),
             workers: vec![running; setup.workers],
         })
     }
@@ -256,6 +294,28 @@ impl<P: Fn(&mut IterationPlan<'_, '_>)> Policy for Continuous<P> {
         }
     }
 
+    /// A plan that has fed no prompt feeds none after the iteration either: no memory has become free.
+    fn repeat(&mut self, worker: WorkerId) -> Option<NextDecode> {
+        let running = &mut self.workers[worker.index()];
+        let is_alike = running.decodes
+            && running.feeding.is_empty()
+            && running.planned_at == self.waiting.changes;
+        let ticks = running.ticks + 1;
+        let memory = &mut running.memory;
+        let growth = memory.growth(ticks);
+        if !is_alike || memory.some_full(ticks) || growth > memory.capacity - memory.used {
+            return None;
+        }
+        memory.used += growth;
+        let blocks = memory.used;
+        running.ticks = ticks;
+        running.context = running.decoding_context();
+        Some(NextDecode {
+            context: saturate(running.context),
+            blocks,
+        })
+    }
+
     fn decides_when_idle(&self) -> bool {
         true
     }
@@ -265,6 +325,11 @@ impl WorkerSequences {
     /// The number of sequences that decode or are fed.
     fn members(&self) -> usize {
         self.decoding.len() + self.feeding.len() + usize::from(self.partial.is_some())
+    }
+
+    /// The number of tokens that the sequences that decode read in the next iteration.
+    fn decoding_context(&self) -> u64 {
+        (self.bases + self.decoding.len() as i64 * (self.ticks + 1)) as u64
     }
 
     fn begin_to_decode(&mut self, prompt: Prompt) {
@@ -300,11 +365,16 @@ impl WorkerSequences {
     }
 }
 
+/// The largest 32-bit number for numbers above it.
+fn saturate(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
 /// The next iteration of a worker.
 pub struct IterationPlan<'p, 'd> {
     max_batch: usize,
     watermark: u32,
-    waiting: &'p mut VecDeque<Prompt>,
+    waiting: &'p mut PromptQueue,
     running: &'p mut WorkerSequences,
     worker: WorkerId,
     dispatch: &'p mut Dispatch<'d>,
@@ -318,14 +388,18 @@ impl IterationPlan<'_, '_> {
 
     /// The number of tokens of the first prompt that waits.
     pub fn next_prompt(&self) -> Option<u64> {
-        self.waiting.front().map(|prompt| u64::from(prompt.tokens))
+        self.waiting
+            .prompts
+            .front()
+            .map(|prompt| u64::from(prompt.tokens))
     }
 
     /// Submits the iteration, unless it feeds no token.
     fn submit(self) {
         let worker = self.worker;
-        let waiting = self.waiting.len();
+        let waiting = self.waiting.prompts.len();
         let running = self.running;
+        running.planned_at = self.waiting.changes;
         let tokens = running.tokens;
         if tokens == 0 {
             return;
@@ -341,9 +415,9 @@ impl IterationPlan<'_, '_> {
         let completely_fed = feeding.iter().filter(|prompt| prompt.fed == prompt.tokens);
         let steps = [Step {
             cell: CellId(0),
-            batch: u32::try_from(tokens).unwrap_or(u32::MAX),
+            batch: saturate(tokens),
             times: 1,
-            input: u32::try_from(running.context).unwrap_or(u32::MAX),
+            input: saturate(running.context),
         }];
         let blocks = running.memory.used;
         let capacity = running.memory.capacity;
@@ -381,7 +455,7 @@ impl IterationPlan<'_, '_> {
         let count = running.decoding.len();
         running.decodes = count > 0;
         running.tokens += count as u64;
-        running.context += (running.bases + count as i64 * (running.ticks + 1)) as u64;
+        running.context += running.decoding_context();
     }
 
     /// Feeds up to `most` tokens of the prompt that is partly fed, or else of the next one, which it admits. Returns
@@ -405,7 +479,7 @@ impl IterationPlan<'_, '_> {
 
     /// Admits the prompt that has waited longest, if there is room for it.
     fn admit(&mut self) -> Option<Prompt> {
-        let first = self.waiting.front()?;
+        let first = self.waiting.prompts.front()?;
         let members = self.running.members();
         let memory = &mut self.running.memory;
         let needed = memory.blocks(first.tokens);
@@ -446,17 +520,14 @@ impl IterationPlan<'_, '_> {
             return self.dispatch.reject_because(prompt.request, reason);
         }
         self.dispatch.preempt(prompt.request);
-        let place = self
-            .waiting
-            .partition_point(|other| other.request < prompt.request);
-        self.waiting.insert(place, prompt);
+        self.waiting.insert(prompt);
     }
 
     /// Rejects sequences that have used up their reservation.
     fn reject_full(&mut self) {
         while let running = &mut *self.running
-            && let Some(Reverse((tick, request))) = running.memory.full.peek().copied()
-            && tick <= running.ticks
+            && running.memory.some_full(running.ticks)
+            && let Some(Reverse((_, request))) = running.memory.full.peek().copied()
         {
             running.memory.full.pop();
             if running.decoding.contains_key(&request) {
@@ -547,7 +618,7 @@ mod tests {
                     .iter()
                     .all(|sequences| *sequences == 0)
             );
-            assert!(policy.waiting.is_empty());
+            assert!(policy.waiting.prompts.is_empty());
             let tokens = record.tokens.unwrap();
             assert_eq!(tokens.preemptions > 0, reserve.is_none());
             assert!(record.failures.is_empty() && !record.rejections.is_empty());

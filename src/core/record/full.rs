@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::execution::Execution;
 use super::tokens::Tokens;
 use super::{LOST, Limit, Outcome, ReasonedDeparture, RecordOptions, Recorder};
-use crate::base::units::{Nanos, RequestId, TaskId};
+use crate::base::units::{Nanos, RequestId, TaskId, WorkerId};
 use crate::core::task::{Completion, OpenTask};
 use crate::core::workload::class::Classes;
 use crate::core::workload::shape::Shape;
@@ -254,6 +254,13 @@ impl Recorder for FullRecord {
         }
     }
 
+    fn quiet_iterations(&self, worker: WorkerId) -> u64 {
+        match &self.tokens {
+            Some(tokens) => tokens.quiet_iterations(worker),
+            None => 0,
+        }
+    }
+
     fn preempt(&mut self, requests: &mut Vec<RequestId>) {
         let preempted = requests.drain(..);
         if let Some(tokens) = &mut self.tokens {
@@ -278,7 +285,7 @@ impl Recorder for FullRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::units::{CellId, StreamId, WorkerId};
+    use crate::base::units::{CellId, StreamId};
     use crate::core::task::Step;
 
     #[test]

@@ -81,6 +81,11 @@ pub trait Recorder {
         &[]
     }
 
+    /// The number of iterations of a worker that certainly end no sequence. It may be too low.
+    fn quiet_iterations(&self, _: WorkerId) -> u64 {
+        0
+    }
+
     /// Records preemptions, and leaves the list empty.
     fn preempt(&mut self, requests: &mut Vec<RequestId>) {
         requests.clear();

@@ -140,6 +140,17 @@ impl Tokens {
         &self.ended
     }
 
+    /// The number of iterations of a worker before the next end of a sequence. Preempted sequences may make it too low.
+    pub(super) fn quiet_iterations(&self, on: WorkerId) -> u64 {
+        let Some(worker) = self.workers.get(on.index()) else {
+            return 0;
+        };
+        match worker.ends.peek() {
+            Some(Reverse((tick, _))) => tick.saturating_sub(worker.ticks + 1),
+            None => 0,
+        }
+    }
+
     /// Gives a token to all sequences that decode on a worker.
     fn tick(&mut self, on: WorkerId, now: Nanos, ended: &mut Vec<RequestId>) {
         let worker = &mut self.workers[on.index()];

@@ -98,6 +98,15 @@ pub struct Iteration {
     pub capacity: u32,
 }
 
+/// How an iteration differs from the one before, in which the same sequences decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextDecode {
+    /// The number of tokens that are read.
+    pub context: u32,
+    /// The blocks of keys and values that are in use.
+    pub blocks: u32,
+}
+
 /// The time of a task that neither its steps nor the device's overheads account for. The policy knows it, and only a
 /// simulated device takes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -520,6 +529,18 @@ pub struct OpenTask {
     pub iteration: Option<Iteration>,
 }
 
+impl OpenTask {
+    /// The task, if it is one whose [members](Task::members) are its requests.
+    pub(crate) fn as_task(&self) -> Task<'_> {
+        Task {
+            stream: self.stream,
+            batch: self.batch,
+            iteration: self.iteration,
+            ..Task::new(self.worker, &self.steps, &self.requests, self.useful_cells)
+        }
+    }
+}
+
 impl TaskBook {
     pub(crate) fn new(workers: usize) -> Self {
         TaskBook {
@@ -571,6 +592,36 @@ impl TaskBook {
         }
         self.set_unfinished(done.worker, self.unfinished_tasks(done.worker) - 1);
         done
+    }
+
+    /// The only unfinished task, if all that it does is that sequences decode.
+    pub(crate) fn only_decode(&self) -> Option<&OpenTask> {
+        let task = match self.open.front() {
+            Some(Some(task)) if self.open.len() == 1 => task,
+            _ => return None,
+        };
+        let only_decodes = task
+            .iteration
+            .is_some_and(|iteration| iteration.decodes && iteration.prefilled == 0);
+        if only_decodes && task.requests.is_empty() && task.steps.len() == 1 {
+            Some(task)
+        } else {
+            None
+        }
+    }
+
+    /// Replaces the [only task](TaskBook::only_decode), which is done, by one like it. Returns the number of the new one.
+    pub(crate) fn repeat(&mut self, now: Nanos, next: NextDecode) -> TaskId {
+        let task = self.open.front_mut().and_then(Option::as_mut);
+        let task = task.expect("a task is open");
+        task.submit = now;
+        task.steps[0].input = next.context;
+        task.iteration = task.iteration.map(|iteration| Iteration {
+            blocks: next.blocks,
+            ..iteration
+        });
+        self.first += 1;
+        TaskId(self.first)
     }
 
     fn set_unfinished(&mut self, worker: WorkerId, count: usize) {
