@@ -84,7 +84,7 @@ struct WorkerSequences {
     tokens: u64,
     /// The number of tokens that it reads.
     context: u64,
-    /// The [changes](PromptQueue::changes) of the queue when the iteration was planned.
+    /// The [changes](PromptQueue::changes) of the queue before the iteration was planned.
     planned_at: u64,
 }
 
@@ -277,6 +277,8 @@ impl<P: Fn(&mut IterationPlan<'_, '_>)> Policy for Continuous<P> {
             let running = &mut self.workers[worker.index()];
             running.tokens = 0;
             running.context = 0;
+            // A sequence that the plan preempts makes room that it has not used.
+            running.planned_at = self.waiting.changes;
             let mut next = IterationPlan {
                 max_batch: self.max_batch,
                 watermark: self.watermark,
@@ -294,7 +296,7 @@ impl<P: Fn(&mut IterationPlan<'_, '_>)> Policy for Continuous<P> {
         }
     }
 
-    /// A plan that has fed no prompt feeds none after the iteration either: no memory has become free.
+    /// A plan that has fed and preempted nothing feeds nothing after the iteration either: no memory has become free.
     fn repeat(&mut self, worker: WorkerId) -> Option<NextDecode> {
         let running = &mut self.workers[worker.index()];
         let is_alike = running.decodes
@@ -399,7 +401,6 @@ impl IterationPlan<'_, '_> {
         let worker = self.worker;
         let waiting = self.waiting.prompts.len();
         let running = self.running;
-        running.planned_at = self.waiting.changes;
         let tokens = running.tokens;
         if tokens == 0 {
             return;
