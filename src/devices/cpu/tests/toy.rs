@@ -6,7 +6,8 @@ use rand::RngExt;
 
 use crate::base::units::{CellId, RequestId};
 use crate::core::backend::Output;
-use crate::core::workload::cell_graph::{CellGraph, CellRun, Graph};
+use crate::core::workload::cell_graph::tree::Tree;
+use crate::core::workload::cell_graph::{CellGraph, CellRun, Graph, SharedGraph};
 use crate::core::workload::model::{CellType, Model};
 use crate::core::workload::random::RandomSequence;
 use crate::core::workload::shape::Shape;
@@ -223,18 +224,16 @@ impl Kind {
                 CellGraph::chains([run(0, 1, length)]),
             ),
             Kind::Trees => {
-                // The parent of each node but the root comes later.
+                // The parent of each node but the root comes later. Parents are counted from 1.
                 let nodes = 2 * length;
-                let edges: Vec<(u32, u32)> = (0..nodes - 1)
-                    .map(|n| (n, rng.random_range(n + 1..nodes)))
+                let mut parents: Vec<u32> = (0..nodes - 1)
+                    .map(|node| rng.random_range(node + 1..nodes) + 1)
                     .collect();
-                let is_leaf = |node: u32| edges.iter().all(|(_, parent)| *parent != node);
-                let cells = (0..nodes)
-                    .map(|node| CellId(u16::from(is_leaf(node))))
-                    .collect();
+                parents.push(0);
+                let tree = Arc::new(Tree::from_parents(&parents).expect("a tree"));
                 (
-                    Shape::Fixed,
-                    CellGraph::Graph(Graph::new(cells, &edges).expect("a tree").into()),
+                    Shape::Tree(Arc::clone(&tree)),
+                    CellGraph::Graph(SharedGraph::Tree(tree)),
                 )
             }
             Kind::Graphs => {
