@@ -193,7 +193,7 @@ impl Model {
     }
 
     /// Whether requests are trees whose leaves have one cell type, and whose other nodes have another. Their graphs are
-    /// [`SharedGraph::Tree`](super::cell_graph::SharedGraph::Tree).
+    /// [`SharedGraph::Tree`].
     pub fn has_plain_trees(&self) -> bool {
         matches!(self, Model::TreeLstm | Model::ChildSumTreeLstm)
     }
