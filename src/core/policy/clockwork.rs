@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::due_first::{DueFirst, first_in};
 use super::prelude::*;
 use super::values::BatchSizes;
-use super::whole::policy_from_rule;
+use super::whole::{RuleTimes, policy_from_rule};
 
 /// `kind = "clockwork"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -38,6 +38,7 @@ impl Settings for Clockwork {
         let queue = DueFirst::new("clockwork", *largest, self.margin, setup)?;
         let batch_sizes = self.batch_sizes.clone();
         Ok(policy_from_rule(
+            RuleTimes::EachInstant,
             queue,
             DueFirst::arrive,
             move |queue, dispatch| {

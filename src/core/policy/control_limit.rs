@@ -3,7 +3,7 @@
 //! a sum of latency and busy time has this form; `batchlab tune --optimal` computes its `wait_for`.
 
 use super::prelude::*;
-use super::whole::{FirstCome, PaddedBatch, Waiting, policy_for_idle_workers};
+use super::whole::{FirstCome, PaddedBatch, RuleTimes, Waiting, policy_from_rule};
 use crate::base::error::refuse_if;
 
 /// `kind = "control-limit"`.
@@ -45,7 +45,8 @@ impl Settings for ControlLimit {
             )
         })?;
         let mut batch = PaddedBatch::default();
-        Ok(policy_for_idle_workers(
+        Ok(policy_from_rule(
+            RuleTimes::IdleWorkers,
             FirstCome::new(max_batch),
             arrive,
             move |queue, dispatch| {

@@ -4,7 +4,7 @@
 
 use super::due_first::DueFirst;
 use super::prelude::*;
-use super::whole::policy_from_rule;
+use super::whole::{RuleTimes, policy_from_rule};
 
 /// `kind = "nexus"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -29,6 +29,7 @@ impl Settings for Nexus {
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         let queue = DueFirst::new("nexus", self.max_batch, self.margin, setup)?;
         Ok(policy_from_rule(
+            RuleTimes::EachInstant,
             queue,
             DueFirst::arrive,
             |queue, dispatch| {

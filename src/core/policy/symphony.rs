@@ -6,7 +6,7 @@
 
 use super::due_first::DueFirst;
 use super::prelude::*;
-use super::whole::policy_from_rule;
+use super::whole::{RuleTimes, policy_from_rule};
 
 /// `kind = "symphony"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -37,6 +37,7 @@ impl Settings for Symphony {
         require_positive([("target_batch", self.target_batch)])?;
         let target_batch = self.target_batch as usize;
         Ok(policy_from_rule(
+            RuleTimes::EachInstant,
             queue,
             DueFirst::arrive,
             move |queue, dispatch| {

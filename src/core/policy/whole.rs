@@ -10,43 +10,38 @@ use crate::core::cost::timing::task_time;
 use crate::core::cost::{CostModel, Extra};
 use crate::core::workload::cell_graph::{CellRun, CellRuns};
 
-/// A policy that is a rule on a queue. The rule sends and drops at each instant, and returns the instant at which it
-/// has to be asked again even without events.
-pub fn policy_from_rule<Q: 'static>(
-    queue: Q,
-    arrive: impl FnMut(&mut Q, &Request<'_>) + 'static,
-    rule: impl FnMut(&mut Q, &mut Dispatch<'_>) -> Option<Nanos> + 'static,
-) -> Box<dyn Policy> {
-    Box::new(ByRule {
-        queue,
-        arrive,
-        rule,
-        wake: None,
-        decides_when_idle: false,
-    })
+/// When a rule may do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleTimes {
+    /// At each instant with an event.
+    EachInstant,
+    /// Only while a worker is idle ([`Policy::decides_when_idle`]).
+    IdleWorkers,
 }
 
-/// A policy that is a rule on a queue, as in [`policy_from_rule`], which does nothing unless a worker is idle.
-pub fn policy_for_idle_workers<Q: 'static>(
+/// A policy that is a rule on a queue. The rule sends and drops at the times that `times` names, and returns the instant
+/// at which it has to be asked again even without events.
+pub fn policy_from_rule<Q: 'static>(
+    times: RuleTimes,
     queue: Q,
     arrive: impl FnMut(&mut Q, &Request<'_>) + 'static,
     rule: impl FnMut(&mut Q, &mut Dispatch<'_>) -> Option<Nanos> + 'static,
 ) -> Box<dyn Policy> {
     Box::new(ByRule {
+        times,
         queue,
         arrive,
         rule,
         wake: None,
-        decides_when_idle: true,
     })
 }
 
 struct ByRule<Q, A, R> {
+    times: RuleTimes,
     queue: Q,
     arrive: A,
     rule: R,
     wake: Option<Nanos>,
-    decides_when_idle: bool,
 }
 
 impl<Q, A: FnMut(&mut Q, &Request<'_>), R: FnMut(&mut Q, &mut Dispatch<'_>) -> Option<Nanos>> Policy
@@ -65,7 +60,7 @@ impl<Q, A: FnMut(&mut Q, &Request<'_>), R: FnMut(&mut Q, &mut Dispatch<'_>) -> O
     }
 
     fn decides_when_idle(&self) -> bool {
-        self.decides_when_idle
+        self.times == RuleTimes::IdleWorkers
     }
 }
 
@@ -139,7 +134,8 @@ pub fn first_come<K: 'static>(
     mut submit: impl FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>) + 'static,
 ) -> Result<Box<dyn Policy>, String> {
     require_positive([("max_batch", max_batch)])?;
-    Ok(policy_for_idle_workers(
+    Ok(policy_from_rule(
+        RuleTimes::IdleWorkers,
         FirstCome::new(max_batch),
         move |queue: &mut FirstCome<K>, request: &Request<'_>| {
             queue.arrive(request.id, keep(request));
@@ -220,7 +216,7 @@ pub struct PaddedBatch {
     pub requests: Vec<RequestId>,
     pub steps: Vec<Step>,
     useful_cells: u64,
-    /// The runs of the last member, if they are shared, and their useful cells.
+    /// The last shared runs of a member, and their useful cells.
     shared: Option<(Arc<[CellRun]>, u64)>,
     /// The memory that [`PaddedBatch::time`] uses.
     padded: Vec<Step>,
