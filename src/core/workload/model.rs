@@ -192,8 +192,7 @@ impl Model {
         }
     }
 
-    /// Whether requests are trees whose leaves have one cell type, and whose other nodes have another. Their graphs are
-    /// [`SharedGraph::Tree`].
+    /// Whether requests are trees whose leaves have one cell type, and whose other nodes have another.
     pub fn has_plain_trees(&self) -> bool {
         matches!(self, Model::TreeLstm | Model::ChildSumTreeLstm)
     }

@@ -397,8 +397,8 @@ impl TraceRows {
     }
 }
 
-/// The number of up to 19 digits that a text begins with, which fits 64 bits, and the rest. `None` if fewer than 8 bytes
-/// follow its last digits.
+/// The number of up to 19 digits that a text begins with, which fits 64 bits, and the rest. `None` for other numbers of
+/// digits, and near the end of the text, where a group of 8 digits could not be read at once.
 #[inline]
 fn number_of(text: &[u8]) -> Option<(u64, &[u8])> {
     const POWERS: [u64; 9] = [

@@ -101,20 +101,20 @@ impl<R> Core<R> {
 
 impl<R: SelectionRule> Policy for Core<R> {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        match request.graph {
-            CellGraph::Chains(CellRuns::One([run])) => {
-                let chain = self.requests.release_run(request, run);
-                self.types[run.cell.index()].queue.push_chain(chain);
-            }
-            CellGraph::Graph(SharedGraph::Tree(tree)) => {
-                let leaves = self.requests.release_leaves(request, tree);
-                self.types[Tree::LEAF.index()].queue.push_leaves(leaves);
-            }
-            _ => {
-                self.requests.arrive(request);
-                self.release();
-            }
+        if let CellGraph::Chains(CellRuns::One([run])) = request.graph {
+            let chain = self.requests.release_run(request, run);
+            self.types[run.cell.index()].queue.push_chain(chain);
+            return;
         }
+        if let CellGraph::Graph(SharedGraph::Tree(tree)) = request.graph
+            && let Some(of_leaves) = self.types.get_mut(Tree::LEAF.index())
+            && let Some(queue) = of_leaves.queue.leaves()
+        {
+            queue.push(self.requests.release_leaves(request, tree));
+            return;
+        }
+        self.requests.arrive(request);
+        self.release();
     }
 
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {

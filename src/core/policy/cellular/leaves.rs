@@ -6,8 +6,6 @@ use std::collections::VecDeque;
 use super::batch::{CellBatch, MemberSet};
 use super::requests::{Leaves, LiveRequests};
 use crate::base::units::Nanos;
-use crate::core::policy::Outcomes;
-use crate::core::task::Part;
 
 /// The queue of the cell type of leaves.
 #[derive(Debug, Default)]
@@ -58,27 +56,5 @@ impl LeafQueue {
         batch.follows = true;
         batch.joined = (max - room) as u32;
         members
-    }
-
-    pub fn visit_members(
-        &self,
-        batch: &CellBatch,
-        requests: &LiveRequests,
-        visit: &mut dyn FnMut(Part),
-    ) {
-        for leaves in &batch.leaves {
-            requests.visit_leaves(leaves, visit);
-        }
-    }
-
-    pub fn complete(
-        &self,
-        batch: &CellBatch,
-        requests: &mut LiveRequests,
-        outcomes: &mut Outcomes,
-    ) {
-        for (position, leaves) in batch.leaves.iter().enumerate() {
-            requests.complete_leaves(leaves, position, outcomes);
-        }
     }
 }

@@ -35,6 +35,8 @@ pub struct ListPool<T> {
     blocks: Vec<ListBlock<T>>,
     /// The vacant block that was given back last.
     vacant: u32,
+    /// An empty list, kept for its memory.
+    spare: Vec<T>,
 }
 
 /// Some items of a list. Only the last block of a list has room for more.
@@ -51,6 +53,7 @@ impl<T> Default for ListPool<T> {
         ListPool {
             blocks: Vec::new(),
             vacant: NO_BLOCK,
+            spare: Vec::new(),
         }
     }
 }
@@ -147,7 +150,8 @@ impl<T: Copy> ListPool<T> {
         item: T,
         mut is_later: impl FnMut(&T) -> bool,
     ) {
-        let items: Vec<T> = self.iter(list).copied().collect();
+        let mut items = std::mem::take(&mut self.spare);
+        items.extend(self.iter(list).copied());
         let place = items.iter().position(&mut is_later).unwrap_or(items.len());
         self.retain(list, |_| false);
         for earlier in &items[..place] {
@@ -157,6 +161,8 @@ impl<T: Copy> ListPool<T> {
         for later in &items[place..] {
             self.push(list, *later);
         }
+        items.clear();
+        self.spare = items;
     }
 }
 

@@ -5,7 +5,7 @@ use super::batch::{CellBatch, CellWork, MemberSet};
 use super::chain::ChainQueue;
 use super::graph::GraphQueue;
 use super::leaves::LeafQueue;
-use super::requests::{self, Chain, LiveRequests, Released};
+use super::requests::{Chain, LiveRequests, Released};
 use crate::base::units::{Nanos, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
 use crate::core::task::Part;
@@ -38,7 +38,7 @@ impl ReadyQueue {
     pub fn push(&mut self, released: &Released<'_>) {
         match self {
             Chains(queue) => queue.push(released.chain()),
-            Leaves(_) => unreachable!("trees release their leaves together"),
+            Leaves(queue) => queue.push(released.leaf()),
             Graphs(queue) => queue.push(released),
         }
     }
@@ -52,13 +52,13 @@ impl ReadyQueue {
         queue.push(chain);
     }
 
-    /// Takes in the leaves of a request that is a tree.
+    /// The queue of the leaves of trees, if this is one.
     #[inline]
-    pub fn push_leaves(&mut self, leaves: requests::Leaves) {
-        let Leaves(queue) = self else {
-            unreachable!("the model has trees, so that it has a queue of leaves")
-        };
-        queue.push(leaves);
+    pub fn leaves(&mut self) -> Option<&mut LeafQueue> {
+        match self {
+            Leaves(queue) => Some(queue),
+            Chains(_) | Graphs(_) => None,
+        }
     }
 
     /// The number of nodes that any worker could take.
@@ -125,7 +125,7 @@ impl ReadyQueue {
     ) {
         match self {
             Chains(queue) => queue.visit_members(worker, visit),
-            Leaves(queue) => queue.visit_members(batch, requests, visit),
+            Leaves(_) => requests.visit_leaves(&batch.leaves, visit),
             Graphs(queue) => queue.visit_members(batch, requests, visit),
         }
     }
@@ -139,7 +139,7 @@ impl ReadyQueue {
     ) {
         match self {
             Chains(queue) => queue.visit_joined(visit),
-            Leaves(queue) => queue.visit_members(batch, requests, visit),
+            Leaves(_) => requests.visit_leaves(&batch.leaves, visit),
             Graphs(_) => {}
         }
     }
@@ -170,7 +170,7 @@ impl ReadyQueue {
     ) {
         match self {
             Chains(queue) => queue.complete(completed, batch, requests, outcomes),
-            Leaves(queue) => queue.complete(batch, requests, outcomes),
+            Leaves(_) => requests.complete_leaves(&batch.leaves, completed.task, outcomes),
             Graphs(queue) => queue.complete(completed, batch, requests, outcomes),
         }
     }

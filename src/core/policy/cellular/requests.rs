@@ -54,13 +54,13 @@ pub struct Chain {
     pub input: u32,
 }
 
-/// Consecutive leaves of a tree. Each is a subgraph of its own.
+/// Consecutive leaves of a tree, or one leaf of a tree whose graph is listed. Each is a subgraph of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaves {
     /// The place of the first leaf in the order of release, over all queues. The others follow it.
     pub released: u64,
     pub key: RequestKey,
-    /// The number of the tree's leaves before these.
+    /// The number of the tree's leaves before these, or the leaf of a listed graph.
     pub first: u32,
     pub count: u32,
 }
@@ -220,9 +220,20 @@ impl Released<'_> {
             input,
         }
     }
-}
 
-impl Released<'_> {
+    /// The subgraph as a leaf of a tree whose graph is listed.
+    pub fn leaf(&self) -> Leaves {
+        let GraphRest::Graph(state) = &self.state.rest else {
+            unreachable!("trees release their leaves together")
+        };
+        Leaves {
+            released: self.order,
+            key: self.key,
+            first: state.graph.entries(self.subgraph)[0],
+            count: 1,
+        }
+    }
+
     /// Appends the nodes that are ready, ascending. Returns the number of the subgraph's nodes.
     pub fn list_entries(&self, ready: &mut Vec<u32>) -> u32 {
         match &self.state.rest {
@@ -245,7 +256,7 @@ impl Released<'_> {
     /// The request, if this subgraph can be the first to run. One that waits for another is not.
     pub fn begins(&self) -> Option<RequestId> {
         let waits = match &self.state.rest {
-            GraphRest::Runs { present, .. } => *present > 0,
+            GraphRest::Runs { .. } => unreachable!("chains have a queue of their own"),
             GraphRest::Graph(state) => {
                 state.graph.subgraphs()[self.subgraph as usize].outer_inputs > 0
             }
@@ -395,28 +406,45 @@ impl LiveRequests {
         }
     }
 
-    /// Visits leaves of a tree.
-    pub fn visit_leaves(&self, leaves: &Leaves, visit: &mut dyn FnMut(Part)) {
-        let RequestState { request, rest, .. } = &self.states[leaves.key as usize];
-        let GraphRest::Tree(state) = rest else {
-            unreachable!("leaves are those of a tree")
-        };
-        let cells = state.tree.graph().cells();
-        let nodes = (0..).zip(cells).filter(|(_, cell)| **cell == Tree::LEAF);
-        for (node, _) in nodes
-            .skip(leaves.first as usize)
-            .take(leaves.count as usize)
-        {
-            visit(Part {
-                request: *request,
-                from: NodeId(node),
-                to: NodeId(node + 1),
-            });
+    /// Visits leaves of trees.
+    pub fn visit_leaves(&self, leaves: &[Leaves], visit: &mut dyn FnMut(Part)) {
+        for one in leaves {
+            let RequestState { request, rest, .. } = &self.states[one.key as usize];
+            let mut visit_node = |node| {
+                visit(Part {
+                    request: *request,
+                    from: NodeId(node),
+                    to: NodeId(node + 1),
+                });
+            };
+            let GraphRest::Tree(state) = rest else {
+                visit_node(one.first);
+                continue;
+            };
+            let cells = state.tree.graph().cells();
+            let nodes = (0..).zip(cells).filter(|(_, cell)| **cell == Tree::LEAF);
+            let own = nodes.skip(one.first as usize).take(one.count as usize);
+            own.for_each(|(node, _)| visit_node(node));
         }
     }
 
-    /// Completes leaves of a tree at this position of a task: its inner nodes become free, or the request is finished.
-    pub fn complete_leaves(&mut self, leaves: &Leaves, position: usize, outcomes: &mut Outcomes) {
+    /// Completes the leaves of a task: subgraphs become free, or requests are finished.
+    pub fn complete_leaves(&mut self, leaves: &[Leaves], task: TaskId, outcomes: &mut Outcomes) {
+        for (position, one) in leaves.iter().enumerate() {
+            if matches!(self.states[one.key as usize].rest, GraphRest::Tree(_)) {
+                self.complete_leaves_of_tree(one, position, outcomes);
+            } else {
+                self.complete_node(one.key, one.first, task, position, outcomes);
+            }
+        }
+    }
+
+    fn complete_leaves_of_tree(
+        &mut self,
+        leaves: &Leaves,
+        position: usize,
+        outcomes: &mut Outcomes,
+    ) {
         let state = &mut self.states[leaves.key as usize];
         let GraphRest::Tree(rest) = &mut state.rest else {
             unreachable!("leaves are those of a tree")

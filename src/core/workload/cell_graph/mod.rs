@@ -26,7 +26,7 @@ pub enum CellGraph {
     Graph(SharedGraph),
 }
 
-/// A graph that is no chain. It is used as its lists, which a tree gets when they are first needed.
+/// A graph that is no chain. It dereferences to its lists, and those of a tree are made at first use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SharedGraph {
     Listed(Arc<Graph>),

@@ -92,7 +92,7 @@ impl Tree {
     pub fn heights(&self) -> Vec<u32> {
         heights_in_order(&self.parents)
             .or_else(|| climb(&self.parents).ok())
-            .expect("a tree has no circle")
+            .expect("a tree has no cycle")
     }
 
     /// The edges from the root to the deepest leaf.
@@ -167,7 +167,7 @@ fn read_plain(text: &[u8], numbers: &mut Vec<u32>) -> bool {
 }
 
 /// The heights of the nodes, if each has a later one as its parent, and the last is the root. Most trees are in this
-/// order, which leaves no room for a circle or a second root.
+/// order, which leaves no room for a cycle or a second root.
 fn heights_in_order(parents: &[u32]) -> Option<Vec<u32>> {
     let (&Tree::NO_PARENT, others) = parents.split_last()? else {
         return None;
@@ -223,7 +223,7 @@ fn count_children(parents: &[u32]) -> Vec<u32> {
     counts
 }
 
-/// The heights of the nodes in any order. The error is the lowest node that is on a circle or above one.
+/// The heights of the nodes in any order. The error is the lowest node that is on a cycle or above one.
 fn climb(parents: &[u32]) -> Result<Vec<u32>, usize> {
     let children = count_children(parents);
     let mut missing = children.clone();

@@ -231,10 +231,13 @@ impl Kind {
                     .collect();
                 parents.push(0);
                 let tree = Arc::new(Tree::from_parents(&parents).expect("a tree"));
-                (
-                    Shape::Tree(Arc::clone(&tree)),
-                    CellGraph::Graph(SharedGraph::Tree(tree)),
-                )
+                // Programs on the crate may list the graphs of trees.
+                let graph = if rng.random() {
+                    SharedGraph::Tree(Arc::clone(&tree))
+                } else {
+                    tree.graph().clone().into()
+                };
+                (Shape::Tree(tree), CellGraph::Graph(graph))
             }
             Kind::Graphs => {
                 let nodes = length + 3;
