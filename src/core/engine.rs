@@ -37,10 +37,11 @@ pub fn run(
         recorder,
         tasks: TaskBook::new(workers),
         outcomes: Outcomes::default(),
+        stop,
     };
     let mut wake = None;
     loop {
-        if stop.load(Ordering::Relaxed) || engine.recorder.has_missed() {
+        if engine.must_end() {
             return Err(Error::Interrupted);
         }
         if decides_when_idle {
@@ -69,9 +70,16 @@ struct Engine<'a, R> {
     recorder: &'a mut R,
     tasks: TaskBook,
     outcomes: Outcomes,
+    stop: &'a AtomicBool,
 }
 
 impl<R: Recorder> Engine<'_, R> {
+    /// Whether the run is stopped, or the recorder's limit is reached.
+    #[inline]
+    fn must_end(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.recorder.has_missed()
+    }
+
     /// Handles the first completion, if any, and all others of its instant. Returns the present instant.
     #[inline]
     fn complete_tasks(&mut self, first: Option<Completion>) -> Result<Nanos> {
@@ -139,6 +147,7 @@ impl<R: Recorder> Engine<'_, R> {
         let mut quiet = self.recorder.quiet_iterations(worker);
         let until = self.source.peek().into_iter().chain(wake).min();
         while quiet > 0
+            && !self.must_end()
             && let Some(completion) = self.backend.next_completion()
             && until.is_none_or(|until| completion < until)
             && self.repeat_iteration(worker)
@@ -166,16 +175,13 @@ impl<R: Recorder> Engine<'_, R> {
         self.recorder.report(completion.task);
         self.recorder.end_round(now);
         let began = planned.map(|_| clock::now());
-        let id = self.tasks.repeat(now, next);
-        if let Some(task) = self.tasks.only_decode() {
-            let backend = &mut *self.backend;
-            Submission { backend }.submit(id, &task.as_task());
-        }
+        let (id, task) = self.tasks.repeat(now, next);
+        let backend = &mut *self.backend;
+        Submission { backend }.submit(id, &task.as_task());
         let submitted = began.map(|began| began.elapsed());
         let time = planned.zip(submitted);
-        self.recorder
-            .decide(time.map(|(planned, submitted)| planned + submitted), 1);
-        self.recorder.submit(id, now);
+        let time = time.map(|(planned, submitted)| planned + submitted);
+        self.recorder.decide(now, time, 1);
         true
     }
 
@@ -198,6 +204,7 @@ impl<R: Recorder> Engine<'_, R> {
         let until = wake.map_or(completion, |wake| wake.min(completion));
         while let Some(arrival) = self.source.peek()
             && arrival < until
+            && !self.must_end()
         {
             self.admit_requests(arrival)?;
             self.recorder.end_round(arrival);
@@ -227,8 +234,7 @@ impl<R: Recorder> Engine<'_, R> {
         let submitted = self.tasks.submitted_tasks() - before;
         if submitted > 0 {
             let time = began.map(|began| began.elapsed());
-            self.recorder.decide(time, submitted);
-            self.recorder.submit(TaskId(before), now);
+            self.recorder.decide(now, time, submitted);
         }
         self.recorder.preempt(&mut self.tasks.preempted);
         self.settle(now)

@@ -63,7 +63,8 @@ pub trait Policy {
         }
     }
 
-    /// Submits tasks, and may reject requests. The engine calls it once for each instant, after all its events. Idle
+    /// Submits tasks, and may reject requests. The engine calls it once for each instant, after all its events; in a
+    /// simulation only while a worker is idle, if the policy [decides at no other time](Policy::decides_when_idle). Idle
     /// workers should get work in the order of their numbers.
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>);
 
@@ -84,6 +85,8 @@ pub trait Policy {
     /// It then calls neither [`Policy::complete`] nor [`Policy::schedule`].
     ///
     /// The answer is what these calls would submit. It is `None`, and nothing changes, if they would do anything else.
+    /// Only policies that [decide when a worker is idle](Policy::decides_when_idle) are asked, while no other task runs.
+    /// Their iterations must take no [extra time](crate::core::task::Task::extra).
     fn repeat(&mut self, _: WorkerId) -> Option<NextDecode> {
         None
     }

@@ -85,7 +85,7 @@ struct WorkerSequences {
     /// The number of tokens that it reads.
     context: u64,
     /// The [changes](PromptQueue::changes) of the queue before the iteration was planned.
-    planned_at: u64,
+    changes_before: u64,
 }
 
 /// A worker's memory for keys and values.
@@ -227,7 +227,7 @@ impl<P: Fn(&mut IterationPlan<'_, '_>)> Continuous<P> {
             decodes: false,
             tokens: 0,
             context: 0,
-            planned_at: 0,
+            changes_before: 0,
         };
         Ok(Continuous {
             plan,
@@ -277,8 +277,8 @@ impl<P: Fn(&mut IterationPlan<'_, '_>)> Policy for Continuous<P> {
             let running = &mut self.workers[worker.index()];
             running.tokens = 0;
             running.context = 0;
-            // A sequence that the plan preempts makes room that it has not used.
-            running.planned_at = self.waiting.changes;
+            // A preemption counts as a change after the plan, since it frees memory that the plan has not used.
+            running.changes_before = self.waiting.changes;
             let mut next = IterationPlan {
                 max_batch: self.max_batch,
                 watermark: self.watermark,
@@ -301,7 +301,7 @@ impl<P: Fn(&mut IterationPlan<'_, '_>)> Policy for Continuous<P> {
         let running = &mut self.workers[worker.index()];
         let is_alike = running.decodes
             && running.feeding.is_empty()
-            && running.planned_at == self.waiting.changes;
+            && running.changes_before == self.waiting.changes;
         let ticks = running.ticks + 1;
         let memory = &mut running.memory;
         let growth = memory.growth(ticks);

@@ -71,17 +71,17 @@ const TIMED_EACH: u32 = 17;
 impl Decisions {
     /// The mean host time of a decision in nanoseconds, or `None` without decisions.
     pub fn ns_per_call(&self) -> Option<f64> {
-        self.timed.ns_per(self.timed.calls)
+        self.timed.mean_ns(self.timed.calls)
     }
 
     /// The mean host time of a task's decision in nanoseconds, or `None` without decisions.
     pub fn ns_per_task(&self) -> Option<f64> {
-        self.timed.ns_per(self.timed.tasks)
+        self.timed.mean_ns(self.timed.tasks)
     }
 }
 
 impl TimedDecisions {
-    fn ns_per(&self, count: u64) -> Option<f64> {
+    fn mean_ns(&self, count: u64) -> Option<f64> {
         if count == 0 {
             return None;
         }
@@ -144,14 +144,6 @@ impl Execution {
         }
     }
 
-    /// Adds the idle time before tasks, if all earlier tasks are done. Only time after the last arrival counts.
-    #[inline]
-    pub(super) fn submit(&mut self, first: TaskId, now: Nanos) {
-        if first.0 == self.task_count {
-            self.idle_tail += now.saturating_since(self.end.max(self.last_arrival));
-        }
-    }
-
     /// The number of decisions that the time of the next one stands for, or `None` if its time is not taken: reading
     /// the clock takes as long as a short decision.
     pub(super) fn decision_weight(&self) -> Option<u32> {
@@ -165,7 +157,13 @@ impl Execution {
         }
     }
 
-    pub(super) fn decide(&mut self, time: Option<Duration>, tasks: u64) {
+    /// Counts a decision at this instant. Adds the idle time before it, if all earlier tasks are done. Only time after
+    /// the last arrival counts.
+    #[inline]
+    pub(super) fn decide(&mut self, now: Nanos, time: Option<Duration>, tasks: u64) {
+        if self.decisions.tasks == self.task_count {
+            self.idle_tail += now.saturating_since(self.end.max(self.last_arrival));
+        }
         if let (Some(time), Some(weight)) = (time, self.decision_weight()) {
             let timed = &mut self.decisions.timed;
             timed.calls += u64::from(weight);
@@ -286,7 +284,7 @@ mod tests {
             for _ in 0..1_000 {
                 let is_timed = execution.decision_weight().is_some();
                 taken += u64::from(is_timed);
-                execution.decide(is_timed.then_some(Duration::from_nanos(70)), 2);
+                execution.decide(Nanos::ZERO, is_timed.then_some(Duration::from_nanos(70)), 2);
             }
             let Decisions {
                 calls,

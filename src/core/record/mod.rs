@@ -127,12 +127,6 @@ pub trait Recorder {
         self.execution_mut().end_round(now);
     }
 
-    /// Records that tasks were submitted, of which this one is the first.
-    #[inline]
-    fn submit(&mut self, first: TaskId, now: Nanos) {
-        self.execution_mut().submit(first, now);
-    }
-
     /// Whether the host time of the next call of the policy that submits tasks is taken.
     #[inline]
     fn times_decision(&self) -> bool {
@@ -141,8 +135,8 @@ pub trait Recorder {
 
     /// Records a call of the policy that submitted tasks, and the host's time for it if that was taken.
     #[inline]
-    fn decide(&mut self, time: Option<Duration>, tasks: u64) {
-        self.execution_mut().decide(time, tasks);
+    fn decide(&mut self, now: Nanos, time: Option<Duration>, tasks: u64) {
+        self.execution_mut().decide(now, time, tasks);
     }
 
     /// The list of reasons for tasks, or `None` if reasons are not kept.

@@ -610,8 +610,8 @@ impl TaskBook {
         }
     }
 
-    /// Replaces the [only task](TaskBook::only_decode), which is done, by one like it. Returns the number of the new one.
-    pub(crate) fn repeat(&mut self, now: Nanos, next: NextDecode) -> TaskId {
+    /// Replaces the [only task](TaskBook::only_decode), which is done, by one like it. Returns the new one.
+    pub(crate) fn repeat(&mut self, now: Nanos, next: NextDecode) -> (TaskId, &OpenTask) {
         let task = self.open.front_mut().and_then(Option::as_mut);
         let task = task.expect("a task is open");
         task.submit = now;
@@ -621,7 +621,7 @@ impl TaskBook {
             ..iteration
         });
         self.first += 1;
-        TaskId(self.first)
+        (TaskId(self.first), task)
     }
 
     fn set_unfinished(&mut self, worker: WorkerId, count: usize) {
