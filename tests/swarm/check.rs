@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use batchlab::conformance::Guarantees;
@@ -121,31 +120,44 @@ fn run_and_check(
         rounds: true,
         ..RecordOptions::default()
     };
-    let mut prepared = inputs.prepare(run, keep)?;
-    let requests = Arc::clone(&prepared.requests);
-    let mut backend = device
-        .start_simulator(inputs, run, &requests)
-        .expect("the device is simulated");
-    let watch = Watch {
-        members: true,
-        each_instant: false,
-    };
-    let record = CheckedRun::record(
-        &mut *backend,
-        watch,
-        inputs.streams(run.policy),
-        |backend| {
+    let requests = inputs.prepare(run, keep)?.requests;
+    let watch_run = |each_instant| {
+        let mut prepared = inputs.prepare(run, keep)?;
+        let mut backend = device
+            .start_simulator(inputs, run, &requests)
+            .expect("the device is simulated");
+        let watch = Watch {
+            members: true,
+            each_instant,
+        };
+        let streams = inputs.streams(run.policy);
+        let record = CheckedRun::record(&mut *backend, watch, streams, |backend| {
             prepared
                 .serve(backend, &AtomicBool::new(false))
                 .map(|()| prepared.record)
-        },
-    )?;
-    if backend.now() == Nanos::MAX {
-        return Err(Error::input("the clock ends before the run"));
-    }
+        })?;
+        if backend.now() == Nanos::MAX {
+            return Err(Error::input("the clock ends before the run"));
+        }
+        Ok(record.with_failures())
+    };
+    let record = watch_run(false)?;
     let costs = device.costs(run.policy).expect("the device is simulated");
     let entry = &inputs.scenario.policies[run.policy];
-    let record = record.with_failures();
+    if entry.settings.iterates() {
+        let planned = watch_run(true)?;
+        let is_same = planned.seen == record.seen
+            && planned.done == record.done
+            && planned.recorder.execution.tasks == record.recorder.execution.tasks
+            && planned.recorder.execution.rounds == record.recorder.execution.rounds;
+        if !is_same {
+            return Err(Error::failure(format!(
+                "\"{}\" at {}: repeated iterations differ from planned ones",
+                entry.name(),
+                run.load
+            )));
+        }
+    }
     let checked = if entry.settings.iterates() {
         laws::check_iterations(&record)
     } else {

@@ -4,11 +4,17 @@ use super::{Answer, Backend, Launched};
 use crate::base::units::{CellId, Nanos, RequestId, TaskId};
 use crate::core::task::{Completion, MemberList, Task};
 
-pub struct Watcher<'w> {
+/// What the engine does for those who watch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watch {
     /// Whether members are listed, which takes time in proportion to the batches.
     pub members: bool,
     /// Whether the engine learns of a completion only when it happens, as in real time. It then meets each instant.
     pub each_instant: bool,
+}
+
+pub struct Watcher<'w> {
+    pub watch: Watch,
     /// The function that sees each task at its submission.
     pub see: &'w mut dyn FnMut(TaskId, &Task<'_>, Option<&MemberList>),
     /// The function that gets the time in which the backend took a task, if anyone asks for it.
@@ -40,14 +46,14 @@ impl Backend for WatchedBackend<'_, '_> {
     }
 
     fn next_completion(&self) -> Option<Nanos> {
-        if self.watcher.each_instant {
+        if self.watcher.watch.each_instant {
             return None;
         }
         self.backend.next_completion()
     }
 
     fn wants_members(&self) -> bool {
-        self.watcher.members || self.backend.wants_members()
+        self.watcher.watch.members || self.backend.wants_members()
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {

@@ -19,7 +19,7 @@
 //! - **Little's law**: the number in the system, integrated over time, is the sum of the latencies.
 //! - **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not, and whether a
 //!   policy that [decides only when a worker is idle](crate::policy::Policy::decides_when_idle) is called at other
-//!   instants or not. So its [repeated iterations](crate::policy::Policy::repeat) are those of full plans.
+//!   instants or not.
 //! - **Work conservation**, **pinning** and **bounds**, if [guaranteed](Guarantees).
 
 pub mod case;
@@ -190,7 +190,7 @@ fn check_repetition(
     };
     if !is_same(&case.run(policy, setup, each_instant)?) {
         return Err(
-            "repetition: the schedule depends on whether the policy is called at each instant; `decides_when_idle` is for policies that do nothing unless a worker is idle, and `repeat` answers what they would submit".into(),
+            "repetition: the schedule depends on whether the policy is called at each instant; `decides_when_idle` is for policies that do nothing unless a worker is idle".into(),
         );
     }
     let unwatched = case.run(policy, setup, Watch::default())?;

@@ -2,6 +2,7 @@
 
 use crate::base::units::{Nanos, TaskId};
 use crate::core::backend::Backend;
+pub use crate::core::backend::watcher::Watch;
 use crate::core::backend::watcher::{WatchedBackend, Watcher};
 use crate::core::record::LOST;
 use crate::core::record::full::FullRecord;
@@ -14,15 +15,6 @@ pub struct CheckedRun {
     /// What was seen of each task.
     pub seen: Vec<SeenTask>,
     pub streams: u16,
-}
-
-/// What a run asks of its backend.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Watch {
-    /// The nodes of each task, which the laws need.
-    pub members: bool,
-    /// Completions only when they happen, so that the engine calls the policy at each instant.
-    pub each_instant: bool,
 }
 
 /// The parts of a task that the recorder does not keep.
@@ -65,8 +57,7 @@ impl CheckedRun {
         let recorder = serve(&mut WatchedBackend {
             backend,
             watcher: Watcher {
-                members: watch.members,
-                each_instant: watch.each_instant,
+                watch,
                 see: &mut see,
                 queued: None,
             },

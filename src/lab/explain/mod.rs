@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::base::error::{Error, Result};
 use crate::base::units::{RequestId, TaskId};
-use crate::core::backend::watcher::{WatchedBackend, Watcher};
+use crate::core::backend::watcher::{Watch, WatchedBackend, Watcher};
 use crate::core::record::RecordOptions;
 use crate::core::record::full::{FullRecord, to_instant};
 use crate::core::summary::summarize;
@@ -114,8 +114,10 @@ impl RepeatedRun {
             }));
         };
         let watcher = Watcher {
-            members: true,
-            each_instant: false,
+            watch: Watch {
+                members: true,
+                ..Watch::default()
+            },
             see: &mut see,
             queued: None,
         };

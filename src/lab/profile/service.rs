@@ -10,7 +10,7 @@ use super::{NetworkProfile, ProfileSettings, ProfileSubject, build_requests};
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, TaskId, WorkerId};
 use crate::core::backend::Backend;
-use crate::core::backend::watcher::{WatchedBackend, Watcher};
+use crate::core::backend::watcher::{Watch, WatchedBackend, Watcher};
 use crate::core::cost::curve::Curve;
 use crate::core::engine;
 use crate::core::policy::cellular::Cellular;
@@ -87,8 +87,7 @@ pub fn serve_watched(
         }
     };
     let watcher = Watcher {
-        members: false,
-        each_instant: false,
+        watch: Watch::default(),
         see: &mut see,
         queued: Some(&mut queued),
     };

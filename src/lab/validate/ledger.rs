@@ -19,7 +19,7 @@ use super::replay::{Replay, replay};
 use super::results::RecordedPoint;
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, RequestId, Share, StreamId, TaskId, WorkerId};
-use crate::core::backend::watcher::Watcher;
+use crate::core::backend::watcher::{Watch, Watcher};
 use crate::core::cost::MemberKind;
 use crate::core::cost::table::TableCosts;
 use crate::core::cost::task_times::TaskTimes;
@@ -111,8 +111,7 @@ pub fn replay_with_ledger(
         point,
         &recording,
         Watcher {
-            members: false,
-            each_instant: false,
+            watch: Watch::default(),
             see: &mut see,
             queued: None,
         },

@@ -47,7 +47,7 @@ pub fn replay(
     let keep = RecordOptions {
         tasks: true,
         rounds: true,
-        reasons: watcher.members,
+        reasons: watcher.watch.members,
         ..RecordOptions::default()
     };
     let mut backend = ReplayBackend {
