@@ -108,11 +108,11 @@ impl<R: Recorder> Prepared<'_, R> {
 impl<'s> RunInputs<'s> {
     /// Reads the files and builds each policy once, so that mistakes show before the first run.
     pub fn new(scenario: &'s Scenario) -> Result<RunInputs<'s>> {
-        RunInputs::sharing(scenario, Arc::default())
+        RunInputs::share(scenario, Arc::default())
     }
 
-    /// The inputs as from [`RunInputs::new`], which share the requests that they draw with others.
-    pub fn sharing(scenario: &'s Scenario, shared: Arc<SharedRequests>) -> Result<RunInputs<'s>> {
+    /// Reads the inputs as [`RunInputs::new`] does. They share the requests that they draw with others.
+    pub fn share(scenario: &'s Scenario, shared: Arc<SharedRequests>) -> Result<RunInputs<'s>> {
         let cells = scenario.workload.model.cell_types();
         let mut steps = cells.clone();
         if scenario
@@ -256,27 +256,32 @@ impl<'s> RunInputs<'s> {
         })
     }
 
-    /// The memory of a run, without what is in memory already; nothing for runs that forget their requests.
-    pub(super) fn memory(&self) -> Result<RunMemory> {
+    /// The memory of a run, without what is in memory already; nothing for runs that forget their requests. Real backends
+    /// and [some scenarios](Scenario::lists_trees) make the lists of trees.
+    pub(super) fn memory(&self, lists_trees: bool) -> Result<RunMemory> {
         if self.scenario.output.record == Record::Stream {
             return Ok(RunMemory::default());
         }
         if let Origin::Trace { requests, .. } = &self.origin {
             let count = requests.len() as u64;
             return Ok(RunMemory {
-                requests: 0,
+                requests: if lists_trees {
+                    bytes_of_lists(requests)
+                } else {
+                    0
+                },
                 ..RunMemory::new(self.scenario, count, 0)
             });
         }
         let drawn = self.scenario.workload.load.drawn();
         let count = drawn.expect("requests without a trace are drawn");
-        let shared = self.bytes_of_graphs(count)?;
+        let shared = self.bytes_of_graphs(count, lists_trees)?;
         Ok(RunMemory::new(self.scenario, count.into(), shared))
     }
 
     /// The bytes of the trees and graphs of drawn requests, estimated from some of them. Equal shapes of a dataset share
     /// theirs.
-    fn bytes_of_graphs(&self, count: u32) -> Result<u128> {
+    fn bytes_of_graphs(&self, count: u32, lists_trees: bool) -> Result<u128> {
         let model = &self.scenario.workload.model;
         let Origin::Dataset { dataset, own, .. } = &self.origin else {
             return Ok(0);
@@ -287,8 +292,6 @@ impl<'s> RunInputs<'s> {
         let mut draws = self.draws(0)?;
         let mut unfolder = Unfolder::new(model);
         let sampled = count.min(SAMPLED_GRAPHS);
-        let mut policies = self.scenario.policies.iter();
-        let lists_trees = policies.any(|entry| entry.settings.lists_trees());
         let mut bytes = 0;
         for _ in 0..sampled {
             let (shape, _) = draws.draw();
@@ -705,6 +708,19 @@ fn widest_batch(requests: &Requests, cells: usize, most: usize) -> u32 {
         batch.push_back(widths);
     }
     largest
+}
+
+/// The bytes of the lists that the trees of a trace get during a run, estimated from its first requests.
+fn bytes_of_lists(requests: &Requests) -> u128 {
+    let mut bytes = 0;
+    let mut sampled = 0;
+    for graph in requests.graphs.iter().take(SAMPLED_GRAPHS as usize) {
+        sampled += 1;
+        if matches!(graph, CellGraph::Graph(SharedGraph::Tree(_))) {
+            bytes += graph.shared_bytes();
+        }
+    }
+    (bytes * requests.len()) as u128 / sampled.max(1)
 }
 
 #[cfg(test)]

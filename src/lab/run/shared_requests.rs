@@ -1,15 +1,17 @@
 //! Requests that runs share, so that they are drawn once.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use serde_json::json;
 
 use crate::base::error::Result;
+use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::trace::Requests;
 use crate::lab::scenario::Scenario;
 
-/// The number of requests that stay in memory for runs that start later. Of longer replications only the last one stays.
+/// The weight of the requests that stay in memory for runs that start later. Of heavier replications only the last one
+/// stays.
 const KEPT: usize = 1_000_000;
 
 const UNBROKEN: &str = "drawing requests does not panic";
@@ -39,7 +41,14 @@ impl RequestsKey {
 pub struct SharedRequests {
     drawn: Mutex<HashMap<RequestsKey, Arc<Mutex<Weak<Requests>>>>>,
     /// The requests that were drawn last.
-    kept: Mutex<VecDeque<Arc<Requests>>>,
+    kept: Mutex<VecDeque<KeptRequests>>,
+}
+
+#[derive(Debug)]
+struct KeptRequests {
+    #[expect(dead_code, reason = "it keeps the requests in memory")]
+    requests: Arc<Requests>,
+    weight: usize,
 }
 
 impl SharedRequests {
@@ -56,24 +65,39 @@ impl SharedRequests {
         if let Some(requests) = place.upgrade() {
             return Ok(requests);
         }
-        self.make_room(count);
+        // A request weighs at least 1.
+        drop(self.make_room(count));
         let requests = Arc::new(draw()?);
         *place = Arc::downgrade(&requests);
-        let mut kept = self.kept.lock().expect(UNBROKEN);
-        kept.push_back(Arc::clone(&requests));
+        let weight = weigh(&requests);
+        let mut kept = self.make_room(weight);
+        kept.push_back(KeptRequests {
+            requests: Arc::clone(&requests),
+            weight,
+        });
         Ok(requests)
     }
 
-    /// Forgets requests until this number fits among those that are kept.
-    fn make_room(&self, count: usize) {
+    /// Forgets the oldest requests until requests of this weight fit among those that are kept.
+    fn make_room(&self, weight: usize) -> MutexGuard<'_, VecDeque<KeptRequests>> {
         let mut kept = self.kept.lock().expect(UNBROKEN);
-        let mut sum: usize = kept.iter().map(|requests| requests.len()).sum();
-        while sum + count > KEPT
+        let mut sum: usize = kept.iter().map(|kept| kept.weight).sum();
+        while sum + weight > KEPT
             && let Some(oldest) = kept.pop_front()
         {
-            sum -= oldest.len();
+            sum -= oldest.weight;
         }
+        kept
     }
+}
+
+/// A measure of the memory of requests: 1 for a chain, and the nodes of any other graph.
+fn weigh(requests: &Requests) -> usize {
+    let weights = requests.graphs.iter().map(|graph| match graph {
+        CellGraph::Chains(_) => 1,
+        CellGraph::Graph(graph) => graph.len(),
+    });
+    weights.sum()
 }
 
 #[cfg(test)]

@@ -139,8 +139,9 @@ impl<'s> Sweep<'s> {
         let mut memory = vec![RunMemory::default(); scenarios.len()];
         for (index, scenario) in scenarios.iter().enumerate() {
             if needed.contains(&index) {
-                let inputs = RunInputs::sharing(scenario, Arc::clone(&shared))?.until(stop);
-                memory[index] = inputs.memory()?;
+                let inputs = RunInputs::share(scenario, Arc::clone(&shared))?.until(stop);
+                let lists_trees = options.backend.is_real() || scenario.lists_trees();
+                memory[index] = inputs.memory(lists_trees)?;
                 all_inputs.push(Some(inputs));
             } else {
                 all_inputs.push(None);
@@ -552,16 +553,17 @@ pub fn estimate_memory(
     for scenario in scenarios {
         let workload = &scenario.workload;
         let is_stream = scenario.output.record == Record::Stream;
-        let key = json!([workload, scenario.classes, is_stream]).to_string();
+        let lists_trees = scenario.lists_trees();
+        let key = json!([workload, scenario.classes, is_stream, lists_trees]).to_string();
         if let Some(same) = known.get(&key) {
             memory.push(*same);
             continue;
         }
         let inputs = RunInputs::new(scenario)?;
-        let mut one = inputs.memory()?;
+        let mut one = inputs.memory(lists_trees)?;
         if let Load::Trace { .. } = workload.load {
             let count = inputs.requests(0)?.len() as u64;
-            one.requests = RunMemory::new(scenario, count, 0).requests;
+            one.requests += RunMemory::new(scenario, count, 0).requests;
         }
         known.insert(key, one);
         memory.push(one);

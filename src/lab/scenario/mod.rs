@@ -477,6 +477,15 @@ pub fn parse_name<T: DeserializeOwned>(name: &str) -> Result<T, String> {
 }
 
 impl Scenario {
+    /// Whether simulated runs need the [lists of trees](crate::core::policy::registry::Settings::lists_trees): a policy does, or costs that price
+    /// transfers.
+    pub(crate) fn lists_trees(&self) -> bool {
+        self.policies.iter().any(|entry| {
+            let table = entry.costs.table().ok().flatten();
+            entry.settings.lists_trees() || table.is_some_and(CostTable::prices_transfers)
+        })
+    }
+
     /// Reads and checks a scenario, and builds each policy once to see that it fits the model.
     ///
     /// Each override is `key.path=value`, as for `--set`: `device.workers=2`, or by index, label or kind

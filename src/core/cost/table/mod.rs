@@ -395,6 +395,11 @@ impl CostTable {
             .find_map(|name| self.cells.get(&format!("{name}{part}")))
     }
 
+    /// Whether states that move to another worker have a cost.
+    pub fn prices_transfers(&self) -> bool {
+        self.curve(TRANSFER).is_some()
+    }
+
     /// Whether the table has times for a cell.
     pub fn has(&self, cell: &str) -> bool {
         self.time(cell, "").is_some()
