@@ -44,6 +44,10 @@ impl KnownTasks {
         if steps.len() < FEWEST_STEPS || batch > MOST_KEPT || input > MOST_KEPT {
             return None;
         }
+        let is_uniform = |step: &Step| step.batch == batch && [0, input].contains(&step.input);
+        if !steps.iter().all(is_uniform) {
+            return None;
+        }
         let members = MemberKind::from_members(&task.members);
         let known = self
             .lists
@@ -52,8 +56,7 @@ impl KnownTasks {
         let place = match known {
             Some(place) => place,
             None if self.lists.len() < MOST_LISTS => {
-                self.lists
-                    .push(KnownList::new(members, steps, batch, input)?);
+                self.lists.push(KnownList::new(members, steps));
                 self.lists.len() - 1
             }
             None => return None,
@@ -63,19 +66,18 @@ impl KnownTasks {
 }
 
 impl KnownList {
-    /// The list of these steps; `None` if they have several batches or inputs.
-    fn new(members: MemberKind, steps: &[Step], batch: u32, input: u32) -> Option<KnownList> {
+    /// The list of steps that have one batch and one input.
+    fn new(members: MemberKind, steps: &[Step]) -> KnownList {
         let unit = |step: &Step| Step {
             batch: 1,
             input: u32::from(step.input > 0),
             ..*step
         };
-        let list = KnownList {
+        KnownList {
             members,
             steps: steps.iter().map(unit).collect(),
             results: Vec::new(),
-        };
-        list.is_at(steps, batch, input).then_some(list)
+        }
     }
 
     /// Whether these are the steps of the list at a batch and an input.

@@ -38,15 +38,6 @@ pub fn longest_at(place: usize) -> u64 {
 }
 
 impl DurationHistogram {
-    pub const fn new() -> DurationHistogram {
-        DurationHistogram {
-            sum: 0,
-            max: 0,
-            len: 0,
-            counts: Vec::new(),
-        }
-    }
-
     /// Adds a duration that occurred `times` times, at least once.
     #[inline]
     pub fn add(&mut self, duration: u64, times: u64) {
@@ -58,6 +49,11 @@ impl DurationHistogram {
             self.counts.resize(place + 1, 0);
         }
         self.counts[place] += times;
+    }
+
+    /// The number of durations at a place.
+    pub fn count_at(&self, place: usize) -> u64 {
+        self.counts.get(place).copied().unwrap_or(0)
     }
 
     pub fn len(&self) -> u64 {

@@ -56,7 +56,7 @@ impl Quantile {
 
 /// Exact quantiles by nearest rank, or `None` with fewer samples than [`Quantile::samples_needed`].
 pub fn quantiles<const N: usize>(samples: &[u64], wanted: [Quantile; N]) -> [Option<u64>; N] {
-    let mut histogram = DurationHistogram::new();
+    let mut histogram = DurationHistogram::default();
     for sample in samples {
         histogram.add(*sample, 1);
     }
@@ -111,7 +111,8 @@ impl<const N: usize> QuantileFinder<N> {
                 finder.lists.resize(place + 1, 0);
             }
             if finder.lists[*place] == 0 {
-                finder.samples.push(Vec::new());
+                let count = histogram.count_at(*place) as usize;
+                finder.samples.push(Vec::with_capacity(count));
                 finder.lists[*place] = finder.samples.len() as u8;
             }
         }
@@ -151,7 +152,7 @@ pub struct Interval {
 
 impl Interval {
     /// The half-width in percent of a value, or `None` if the value is 0.
-    pub fn percent_of(&self, value: f64) -> Option<f64> {
+    pub fn relative_percent(&self, value: f64) -> Option<f64> {
         Some(100.0 * self.half_width / value).filter(|percent| percent.is_finite())
     }
 

@@ -26,7 +26,7 @@ impl Times {
     pub(super) fn from_rows<const N: usize>(
         rows: impl Iterator<Item = [u64; N]> + Clone,
     ) -> [Times; N] {
-        let mut histograms = [const { DurationHistogram::new() }; N];
+        let mut histograms = [(); N].map(|()| DurationHistogram::default());
         for row in rows.clone() {
             for (histogram, span) in histograms.iter_mut().zip(row) {
                 histogram.add(span, 1);

@@ -204,7 +204,7 @@ impl SummaryRow {
     /// The half-width of the 95 % prediction interval of one more replication, in percent of the mean.
     pub fn spread(&self, metric: Metric) -> Option<f64> {
         let interval = prediction(&self.values(|run| metric.value(run))?)?;
-        interval.percent_of(interval.mean)
+        interval.relative_percent(interval.mean)
     }
 
     /// A value of each replication, or `None` unless all replications have it.

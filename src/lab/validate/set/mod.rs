@@ -408,7 +408,7 @@ impl ValidationFigure {
     /// The half-width of the 95 % prediction interval of one more real run, in percent of the median.
     pub fn spread(&self) -> Option<f64> {
         let [real, _] = self.medians()?;
-        prediction(&self.real)?.percent_of(real)
+        prediction(&self.real)?.relative_percent(real)
     }
 
     /// The interval that contains 95 % of the simulated runs, or `None` without noise.
