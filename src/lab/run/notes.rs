@@ -218,7 +218,9 @@ fn describe_draws(rows: &[SummaryRow]) -> Option<String> {
 
 /// A note on workers that had nothing to do while the last requests waited, which lowers `busy`.
 fn describe_idle_tail(row: &SummaryRow) -> Option<String> {
-    let idle = row.estimate_by(|run| run.idle_tail).value?;
+    let idle = row
+        .estimate_by(|run| Some(run.idle_tail.unwrap_or(0.0)))
+        .value?;
     if idle < LEAST_IDLE {
         return None;
     }
