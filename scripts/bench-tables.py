@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints the tables of benches/README.md in Markdown, with the machine, the profile and the commit that they are of.
+"""Prints tables of the benches and of the program as a whole in Markdown, with the machine and the commit.
 
     scripts/bench-tables.py               # runs the benches twice and keeps the second times, then the program; a quarter of an hour
     scripts/bench-tables.py --kept        # takes the times of the last `cargo bench` instead of running the benches
-    scripts/bench-tables.py --program P   # times this program instead of building one with the profile dist
+    scripts/bench-tables.py --program P   # times this program instead of building one
 
 Run it while the machine does nothing else. Needs a Rust toolchain."""
 
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 BENCHES = ["simulation", "decision", "shared", "submit", "grnn"]
 MILLION = 1_000_000
 TRACE = """
@@ -48,9 +48,12 @@ def processor():
     return models[0] if models else platform.processor() or platform.machine()
 
 
-def describe(profile):
+def describe(args):
     commit = output("git", "describe", "--always", "--dirty", "--abbrev=8")
-    return f"{os.cpu_count()} cores of an {processor()}, {output('rustc', '--version').split(' (')[0]}, commit {commit}, {profile}."
+    benches = "the last benches, of an unknown commit" if args.kept else f"benches of commit {commit}"
+    program = output(args.program.resolve(), "--version") if args.program else f"commit {commit}"
+    rustc = output("rustc", "--version").split(" (")[0]
+    return f"{os.cpu_count()} cores, {processor()}; {rustc}; {benches}; the program as a whole: {program}."
 
 
 def with_unit(value, units):
@@ -69,19 +72,17 @@ def rate_text(rate):
 
 
 def bench_tables():
-    for name in BENCHES:
-        found = []
-        for file in (TARGET / "criterion").glob("*/*/new/benchmark.json"):
-            bench = json.loads(file.read_text())
-            if bench["group_id"].split(",")[0] == name:
-                estimates = file.with_name("estimates.json")
-                times = json.loads(estimates.read_text())
-                nanos = (times.get("slope") or times["mean"])["point_estimate"]
-                found.append((estimates.stat().st_mtime, bench, nanos))
-        if not found:
+    groups = {}
+    files = (TARGET / "criterion").glob("*/*/new/benchmark.json")
+    for file in sorted(files, key=lambda file: file.with_name("estimates.json").stat().st_mtime):
+        bench = json.loads(file.read_text())
+        groups.setdefault(bench["group_id"], []).append((bench, json.loads(file.with_name("estimates.json").read_text())))
+    for name, found in groups.items():
+        if name.split(",")[0] not in BENCHES:
             continue
         print(f"\n| {name} | time | in a second |\n|---|---:|---:|")
-        for _, bench, nanos in sorted(found, key=lambda one: one[0]):
+        for bench, times in found:
+            nanos = (times.get("slope") or times["mean"])["point_estimate"]
             elements = (bench.get("throughput") or {}).get("Elements", 1)
             print(f"| {bench['function_id']} | {time_text(nanos)} | {rate_text(elements * 1e9 / nanos)} |")
 
@@ -133,9 +134,9 @@ def main():
             subprocess.run(["cargo", "bench", "--locked", *benches], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     program = args.program
     if program is None:
-        subprocess.run(["cargo", "build", "--locked", "--profile", "dist"], cwd=ROOT, check=True)
-        program = TARGET / "dist" / "batchlab"
-    print(describe("profile bench; the program as a whole: " + ("a given program" if args.program else "profile dist")))
+        subprocess.run(["cargo", "build", "--locked", "--release"], cwd=ROOT, check=True)
+        program = TARGET / "release" / "batchlab"
+    print(describe(args))
     bench_tables()
     program_table(str(Path(program).resolve()))
 

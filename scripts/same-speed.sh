@@ -15,9 +15,12 @@ if [ $# != 2 ]; then
   sed -n '2,/^set/s/^# \{0,1\}//p' "$0"
   exit 2
 fi
+for program in "$@"; do
+  [ -f "$program" ] && [ -x "$program" ] || { echo "$program is no program; build it first" >&2; exit 2; }
+done
 programs=("$(realpath "$1")" "$(realpath "$2")")
 cd "$(dirname "$0")/.."
-command -v valgrind >/dev/null || { echo "valgrind is missing; install it"; exit 2; }
+command -v valgrind >/dev/null || { echo "valgrind is missing; install it" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
