@@ -34,8 +34,8 @@ use crate::lab::validate::set::{
 /// how many real runs are in their intervals, how wide these are, how many are near the simulated median or in the
 /// interval, and whether the validation is usable. Rates and lengths differ from those of the profile.
 ///
-/// The whole validation takes about --minutes, if they are given. It then makes fewer and shorter real runs, a shorter
-/// profile and fewer simulations. Each scenario gets time in proportion to its policies. The plan is printed before the
+/// With --minutes the whole validation takes about that long: it makes fewer and shorter real runs, a shorter profile and
+/// fewer simulations. Each scenario gets time in proportion to its policies. The plan is printed before the
 /// first measurement.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
