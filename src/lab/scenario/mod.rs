@@ -477,8 +477,8 @@ pub fn parse_name<T: DeserializeOwned>(name: &str) -> Result<T, String> {
 }
 
 impl Scenario {
-    /// Whether simulated runs need the [lists of trees](crate::core::policy::registry::Settings::lists_trees): a policy does, or costs that price
-    /// transfers.
+    /// Whether simulated runs need the [lists of trees](crate::core::policy::registry::Settings::lists_trees), for a
+    /// policy or for costs that price transfers.
     pub(crate) fn lists_trees(&self) -> bool {
         self.policies.iter().any(|entry| {
             let table = entry.costs.table().ok().flatten();
