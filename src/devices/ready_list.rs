@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use crate::base::units::{CellId, NodeId, RequestId};
 use crate::core::task::NodeRef;
 use crate::core::workload::cell_graph::{CellGraph, Graph};
+use crate::core::workload::shared_list::SharedList;
 use crate::devices::longest_first::LongestFirst;
 use crate::devices::task_checks;
 
@@ -83,7 +84,7 @@ impl ReadyNodes {
 
 impl ReadyList {
     /// Begins a task; the nodes without inputs are ready.
-    pub fn begin(&mut self, requests: &[RequestId], graphs: &[CellGraph]) {
+    pub fn begin(&mut self, requests: &[RequestId], graphs: &SharedList<CellGraph>) {
         self.ready.iter_mut().for_each(ReadyNodes::clear);
         self.missing.clear();
         for &request in requests {
@@ -142,7 +143,7 @@ impl ReadyList {
     }
 
     /// Notes that a node has run, which may make its successors ready.
-    pub fn note_run(&mut self, NodeRef { request, node }: NodeRef, graphs: &[CellGraph]) {
+    pub fn note_run(&mut self, NodeRef { request, node }: NodeRef, graphs: &SharedList<CellGraph>) {
         match &graphs[request.index()] {
             graph @ CellGraph::Chains(_) => {
                 let next = NodeId(node.0 + 1);
@@ -208,7 +209,7 @@ mod tests {
         nodes.iter().map(|at| (at.request.0, at.node.0)).collect()
     }
 
-    fn note_run(list: &mut ReadyList, nodes: &[(u64, u32)], graphs: &[CellGraph]) {
+    fn note_run(list: &mut ReadyList, nodes: &[(u64, u32)], graphs: &SharedList<CellGraph>) {
         for &(request, node) in nodes {
             let request = RequestId(request);
             let node = NodeId(node);
@@ -218,7 +219,10 @@ mod tests {
 
     #[test]
     fn the_longest_chains_come_first_and_the_lowest_depths_are_taken() {
-        let graphs = [3, 5, 1, 5].map(|length| CellGraph::chain(CellId(0), length));
+        let lengths = [3, 5, 1, 5].into_iter();
+        let graphs = lengths
+            .map(|length| CellGraph::chain(CellId(0), length))
+            .collect();
         let mut list = ReadyList::default();
         list.begin(&[2, 1, 0, 3].map(RequestId), &graphs);
         assert_eq!(taken(&mut list, 0, 3), [(1, 0), (0, 0), (2, 0)]);
@@ -236,7 +240,9 @@ mod tests {
             input: 0,
         };
         let graphs = [[1, 4], [1, 300], [2, 7]]
-            .map(|[source, target]| CellGraph::chains([run(1, source), run(0, target)]));
+            .into_iter()
+            .map(|[source, target]| CellGraph::chains([run(1, source), run(0, target)]))
+            .collect();
         let mut list = ReadyList::default();
         list.begin(&[0, 1, 2].map(RequestId), &graphs);
         assert_eq!(taken(&mut list, 1, 9), [(2, 0), (0, 0), (1, 0)]);
@@ -248,9 +254,10 @@ mod tests {
     fn a_node_of_a_tree_waits_for_all_children() {
         // Node 4 is the root, over node 3 and the leaf 2; node 3 is over the leaves 0 and 1.
         let shape = "tree:4 4 5 5 0".parse().expect("a tree");
-        let graphs = [Unfolder::new(&Model::TreeLstm)
+        let graph = Unfolder::new(&Model::TreeLstm)
             .unfold(&shape)
-            .expect("a tree of the model")];
+            .expect("a tree of the model");
+        let graphs = [graph].into_iter().collect();
         let mut list = ReadyList::default();
         list.begin(&[RequestId(0)], &graphs);
         assert_eq!(taken(&mut list, 1, 9), [(0, 0), (0, 1), (0, 2)]);

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use crate::base::units::{CellId, NodeId};
 use crate::core::task::{NodeRef, Part, Step};
 use crate::core::workload::cell_graph::CellGraph;
+use crate::core::workload::shared_list::SharedList;
 use crate::devices::network::Network;
 
 /// The place of a node in a cell graph.
@@ -115,7 +116,7 @@ pub fn part_nodes(
     parts: &[Part],
     place: usize,
     steps: &[Step],
-    graphs: &[CellGraph],
+    graphs: &SharedList<CellGraph>,
     nodes: &mut Vec<NodeRef>,
 ) -> Result<Step, String> {
     nodes.clear();

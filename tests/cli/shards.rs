@@ -360,7 +360,7 @@ fn runs_that_need_more_memory_than_there_is_are_refused() {
     let (code, stderr) = run("50000000", "");
     assert_eq!(code, Some(2), "{stderr}");
     for part in [
-        "batchlab: t.toml: workload.requests = 50000000 with 2 runs at once needs about 7.8 GiB of memory, and ",
+        "batchlab: t.toml: workload.requests = 50000000 with 2 runs at once needs about 4.3 GiB of memory, and ",
         " are free; set output.record = \"stream\", which forgets requests that have left, or draw fewer; fewer --threads \
          take less\n",
     ] {

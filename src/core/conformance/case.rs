@@ -26,6 +26,7 @@ use crate::core::workload::operator::Sizes;
 use crate::core::workload::operator::catalogue::Catalogue;
 use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::Shape;
+use crate::core::workload::shared_list::SharedList;
 use crate::core::workload::trace::Requests;
 
 /// A random workload, with the costs of a random device.
@@ -43,7 +44,7 @@ impl RandomCase {
         let rng = &mut random::sequence(u64::from(number), 0, "conformance");
         let (model, _) = draw_model(number, rng);
         let count = rng.random_range(1..=40);
-        let shapes: Arc<[Shape]> = (0..count).map(|_| draw_shape(&model, rng)).collect();
+        let shapes: SharedList<Shape> = (0..count).map(|_| draw_shape(&model, rng)).collect();
         let mut clock = 0;
         let arrivals = (0..count)
             .map(|_| {
@@ -92,7 +93,7 @@ impl RandomCase {
 
     /// The same case without one of its requests; `None` if it has no other.
     pub fn without(&self, request: usize) -> Option<RandomCase> {
-        let mut shapes = self.requests.shapes.to_vec();
+        let mut shapes = self.requests.shapes.iter().cloned().collect::<Vec<_>>();
         let mut arrivals = self.arrivals.clone();
         shapes.remove(request);
         arrivals.remove(request);

@@ -148,6 +148,7 @@ mod tests {
     use crate::core::task::{Joined, Members};
     use crate::core::workload::model::Model;
     use crate::core::workload::random;
+    use crate::core::workload::shared_list::SharedList;
 
     /// Costs that depend on all that a task has: batch, input, kind of members, the cell before, gathering, joining.
     fn costs() -> TableCosts {
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn known_times_and_demands_are_those_that_are_computed() {
         let mut costs = costs();
-        let mut times = TaskTimes::new(costs.clone(), &[].into());
+        let mut times = TaskTimes::new(costs.clone(), &SharedList::default());
         let mut rng = random::sequence(1, 0, "tasks");
         let lists: Vec<Vec<(u16, u32, bool)>> = (0..6)
             .map(|list| {

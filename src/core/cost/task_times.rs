@@ -1,7 +1,5 @@
 //! Copies of states between workers, each of which has a memory of its own.
 
-use std::sync::Arc;
-
 use smallvec::{SmallVec, smallvec};
 
 use super::CostModel as _;
@@ -13,6 +11,7 @@ use super::timing::{Start, Timing, task_demand, task_time};
 use crate::base::units::{CellId, Nanos, NodeId, Share, WorkerId};
 use crate::core::task::{Members, NodeRef, Part, Task};
 use crate::core::workload::cell_graph::CellGraph;
+use crate::core::workload::shared_list::SharedList;
 
 /// The times of a run's tasks by a model's costs. With the rows `transfer` of the cost table, a task pays for each
 /// state that one of its nodes takes from another worker; without such rows the states are not followed. With the rows
@@ -50,7 +49,7 @@ impl DecisionCount {
 struct StateTracker {
     /// The time of copying states, by their number.
     time: Curve,
-    graphs: Arc<[CellGraph]>,
+    graphs: SharedList<CellGraph>,
     /// The states of each request; empty before its first task and after its last.
     states: Vec<RequestStates>,
     /// Lists that are empty between tasks, and kept for their memory.
@@ -69,10 +68,10 @@ struct RequestStates {
 
 impl TaskTimes {
     /// The times of a run whose requests have these graphs, by id.
-    pub fn new(costs: TableCosts, graphs: &Arc<[CellGraph]>) -> TaskTimes {
+    pub fn new(costs: TableCosts, graphs: &SharedList<CellGraph>) -> TaskTimes {
         let followed = costs.transfer.clone().map(|time| StateTracker {
             time,
-            graphs: Arc::clone(graphs),
+            graphs: graphs.clone(),
             states: vec![RequestStates::default(); graphs.len()],
             nodes: Vec::new(),
             parts: Vec::new(),

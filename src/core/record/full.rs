@@ -8,6 +8,7 @@ use crate::base::units::{Nanos, RequestId, TaskId, WorkerId};
 use crate::core::task::{Completion, OpenTask};
 use crate::core::workload::class::Classes;
 use crate::core::workload::shape::Shape;
+use crate::core::workload::shared_list::SharedList;
 use crate::core::workload::trace::{Request, Requests};
 
 /// The record of all requests of a run. Instants are plain numbers, not `Option`s, which would double the memory of ten
@@ -22,7 +23,7 @@ pub struct FullRecord {
     /// When each request was served.
     pub finish: Vec<Nanos>,
     /// The shapes for the log, or `None` if the caller has not passed the requests.
-    pub shapes: Option<Arc<[Shape]>>,
+    pub shapes: Option<SharedList<Shape>>,
     pub classes: Option<Arc<Classes>>,
     /// The number of late requests that count for the limit.
     late: u32,
@@ -66,7 +67,7 @@ impl FullRecord {
 
     /// Sets the shapes and classes of the requests, for results.
     pub fn describe_requests(&mut self, requests: &Requests) {
-        self.shapes = Some(Arc::clone(&requests.shapes));
+        self.shapes = Some(requests.shapes.clone());
         self.classes.clone_from(&requests.classes);
     }
 

@@ -2,7 +2,7 @@
 //! ignored. For the latency floor, each request runs its critical path alone; for the throughput ceiling, workers are
 //! never idle.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::base::units::{CellId, Nanos};
 use crate::core::cost::curve::Best;
 use crate::core::cost::table::TableCosts;
 use crate::core::workload::cell_graph::tree::Tree;
-use crate::core::workload::cell_graph::{CellGraph, CellRun, CellRuns, Graph, SharedGraph};
+use crate::core::workload::cell_graph::{CellGraph, Graph, SharedGraph};
 use crate::core::workload::trace::Requests;
 
 /// The contents of `bounds.json`.
@@ -72,19 +72,12 @@ impl AffineService {
 
 impl Bounds {
     pub fn new(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize) -> Bounds {
-        // Requests may share a chain. The map is never iterated.
-        let mut shared: HashMap<*const CellRun, (Nanos, f64)> = HashMap::new();
+        let least = requests.graphs.map(|graph| fastest.least(graph));
         let mut paths = Vec::with_capacity(requests.len());
         let mut all_work = 0.0;
-        for graph in requests.graphs.iter() {
-            let (path, work) = match graph {
-                CellGraph::Chains(runs @ CellRuns::Shared(_)) => *shared
-                    .entry(runs.as_ptr())
-                    .or_insert_with(|| fastest.least(graph)),
-                _ => fastest.least(graph),
-            };
+        for (path, work) in least.iter() {
             paths.push(path.0);
-            all_work += work;
+            all_work += *work;
         }
         let ceiling = requests.len() as f64 * workers as f64 * 1e9 / all_work;
         let [floor] = Times::from_rows(paths.iter().map(|path| [*path]));
@@ -238,8 +231,6 @@ fn shared_worker_time(alone: &Best, preferred: u32, streams: u16) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::core::cost::table::{CostTable, Overhead};
     use crate::core::workload::model::Model;
@@ -301,8 +292,7 @@ mod tests {
                 .costs_for(&cells, Overhead::default())
                 .unwrap();
             let requests =
-                Requests::unfold(Arc::from(vec!["chain:2".parse().unwrap()]), &Model::Lstm)
-                    .unwrap();
+                Requests::unfold(vec!["chain:2".parse().unwrap()].into(), &Model::Lstm).unwrap();
             let of = Bounds::new(&requests, &mut Fastest::new([&device], vec![8], streams), 1);
             (of.ceiling_rps.unwrap() * 4e-9 * 100.0).round() / 100.0
         };

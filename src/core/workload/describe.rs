@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::shape::Shape;
+use super::shared_list::SharedList;
 use super::trace::Trace;
 use crate::base::units::Nanos;
 
@@ -239,9 +240,9 @@ fn peak(arrivals: &[Nanos], window: Nanos, mean_rate: f64) -> Peak {
 }
 
 /// The number of requests of each kind, the most frequent first.
-fn kinds(shapes: &[Shape]) -> Vec<KindCount> {
+fn kinds(shapes: &SharedList<Shape>) -> Vec<KindCount> {
     let mut kinds: Vec<KindCount> = Vec::new();
-    for shape in shapes {
+    for shape in shapes.iter() {
         match kinds.iter_mut().find(|kind| kind.kind == shape.kind()) {
             Some(kind) => kind.requests += 1,
             None => kinds.push(KindCount {
@@ -254,7 +255,7 @@ fn kinds(shapes: &[Shape]) -> Vec<KindCount> {
     kinds
 }
 
-fn length_statistics(shapes: &[Shape]) -> Vec<Lengths> {
+fn length_statistics(shapes: &SharedList<Shape>) -> Vec<Lengths> {
     type Figure = (&'static str, fn(&Shape) -> Option<u32>);
     let figures: [Figure; 7] = [
         ("chain steps", |shape| {
@@ -607,7 +608,7 @@ mod tests {
     fn nothing_is_described_as_nothing() {
         let empty = Trace {
             arrivals: Arc::new([]),
-            shapes: Arc::new([]),
+            shapes: Vec::new().into(),
             classes: None,
         };
         let about = Description::from_trace(&empty, None);

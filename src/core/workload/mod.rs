@@ -16,6 +16,7 @@ pub mod operator;
 pub mod random;
 pub mod row_names;
 pub mod shape;
+pub mod shared_list;
 pub mod trace;
 pub mod transformer;
 pub mod treebanks;

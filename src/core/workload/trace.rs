@@ -1,6 +1,8 @@
 //! Traces: requests with arrival times.
 
+use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, HashSet};
+use std::hash::{Hash as _, Hasher as _};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,12 +11,12 @@ use rand::RngExt as _;
 use smallvec::SmallVec;
 
 use super::cell_graph::CellGraph;
-use super::cell_graph::tree::Tree;
 use super::class::{Class, Classes};
 use super::input::{self, fields};
 use super::model::{Model, Unfolder};
 use super::random::RandomSequence;
 use super::shape::{MAX_LENGTH, Shape};
+use super::shared_list::{ShapesBuilder, SharedList};
 use crate::base::error::{Context, Error, Result};
 use crate::base::files::{is_packed, unpack, write_typed};
 use crate::base::hash::{Fnv1a, HashedReader};
@@ -27,7 +29,7 @@ use crate::core::workload::arrivals::LAST_ARRIVAL;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     pub arrivals: Arc<[Nanos]>,
-    pub shapes: Arc<[Shape]>,
+    pub shapes: SharedList<Shape>,
     /// The class of each request, if the trace has a column for it.
     pub classes: Option<Arc<[Arc<str>]>>,
 }
@@ -74,10 +76,10 @@ impl Trace {
         };
         let mut blank = 0;
         loop {
-            // Most rows are chains that lie whole in the buffer.
+            // Most rows are chains or trees that lie whole in the buffer.
             let buffer = input.buffer();
             let mut rest = buffer;
-            while let Some(after) = rows.add_chain(rest) {
+            while let Some(after) = rows.add_plain(rest) {
                 note_text(&rest[..rest.len() - after.len()]);
                 rest = after;
             }
@@ -113,7 +115,7 @@ impl Trace {
         let classes = rows.classes.map(Arc::from);
         Ok(Trace {
             arrivals: rows.arrivals.into(),
-            shapes: rows.shapes.into(),
+            shapes: rows.shapes.build(),
             classes,
         })
     }
@@ -304,31 +306,27 @@ impl Names {
 #[derive(Default)]
 struct TraceRows {
     arrivals: Vec<Nanos>,
-    shapes: Vec<Shape>,
-    /// The trees by their text, so that equal trees are stored once.
-    trees: HashMap<String, Arc<Tree>>,
+    shapes: ShapesBuilder,
+    /// The places of trees among the shapes, by their hashes, so that equal trees are stored once.
+    trees: HashMap<u64, u32>,
     classes: Option<Vec<Arc<str>>>,
     names: Names,
 }
 
 impl TraceRows {
-    /// Adds a valid row with a chain and without a class, as most rows are, and returns the text after it. It returns
-    /// `None` for all other rows and leaves them to [`TraceRows::add`].
-    fn add_chain<'t>(&mut self, text: &'t [u8]) -> Option<&'t [u8]> {
+    /// Adds a valid row with a chain or a tree and without a class, as most rows are, and returns the text after it. It
+    /// returns `None` for all other rows and leaves them to [`TraceRows::add`].
+    fn add_plain<'t>(&mut self, text: &'t [u8]) -> Option<&'t [u8]> {
         let (id, text) = number_of(text)?;
         let (arrival, text) = number_of(text.strip_prefix(b",")?)?;
-        let (length, text) = number_of(text.strip_prefix(b",chain:")?)?;
-        let after = text.strip_prefix(b"\n")?;
+        let (shape, after) = plain_shape(text.strip_prefix(b",")?)?;
         let follows = self.arrivals.last().is_none_or(|last| last.0 <= arrival);
-        let is_valid = id == self.arrivals.len() as u64
-            && id <= u32::MAX.into()
-            && follows
-            && (1..=MAX_LENGTH.into()).contains(&length);
+        let is_valid = id == self.arrivals.len() as u64 && id <= u32::MAX.into() && follows;
         if !is_valid || self.classes.is_some() {
             return None;
         }
         self.arrivals.push(Nanos(arrival));
-        self.shapes.push(Shape::Chain(length as u32));
+        self.push_shape(shape);
         Some(after)
     }
 
@@ -369,9 +367,7 @@ impl TraceRows {
                 last.0
             ));
         }
-        let shape = self
-            .shape(shape)
-            .map_err(|error| format!("shape: {error}"))?;
+        let shape = shape.parse().map_err(|error| format!("shape: {error}"))?;
         if let (Some(classes), [class]) = (&mut self.classes, class) {
             classes.push(
                 self.names
@@ -379,22 +375,39 @@ impl TraceRows {
             );
         }
         self.arrivals.push(arrival);
-        self.shapes.push(shape);
+        self.push_shape(shape);
         Ok(())
     }
 
-    fn shape(&mut self, text: &str) -> Result<Shape, String> {
-        if text.starts_with("tree:")
-            && let Some(tree) = self.trees.get(text)
-        {
-            return Ok(Shape::Tree(Arc::clone(tree)));
+    fn push_shape(&mut self, shape: Shape) {
+        let Shape::Tree(tree) = &shape else {
+            return self.shapes.push(shape);
+        };
+        let mut hasher = DefaultHasher::new();
+        tree.hash(&mut hasher);
+        match self.trees.entry(hasher.finish()) {
+            // Another tree with the same hash is stored for itself.
+            Entry::Occupied(known) => self.shapes.push_like(*known.get(), shape),
+            Entry::Vacant(new) => {
+                self.shapes.push(shape);
+                new.insert(self.shapes.last_place());
+            }
         }
-        let shape: Shape = text.parse()?;
-        if let Shape::Tree(tree) = &shape {
-            self.trees.insert(text.to_string(), Arc::clone(tree));
-        }
-        Ok(shape)
     }
+}
+
+/// The chain or the tree of a valid line, and the text after the line.
+fn plain_shape(line: &[u8]) -> Option<(Shape, &[u8])> {
+    if let Some(text) = line.strip_prefix(b"chain:") {
+        let (length, text) = number_of(text)?;
+        let is_valid = (1..=MAX_LENGTH.into()).contains(&length);
+        let after = text.strip_prefix(b"\n").filter(|_| is_valid)?;
+        return Some((Shape::Chain(length as u32), after));
+    }
+    let text = line.strip_prefix(b"tree:")?;
+    let end = text.iter().position(|byte| *byte == b'\n')?;
+    let tree = str::from_utf8(&text[..end]).ok()?.parse().ok()?;
+    Some((Shape::Tree(Arc::new(tree)), &text[end + 1..]))
 }
 
 /// The number of up to 19 digits that a text begins with, which fits 64 bits, and the rest. `None` for other numbers of
@@ -451,8 +464,8 @@ fn digits_of(text: &[u8]) -> Option<(u64, usize)> {
 /// The requests of a run, unfolded to cell graphs. A clone shares them, for runs that differ only in arrivals.
 #[derive(Clone, Debug)]
 pub struct Requests {
-    pub shapes: Arc<[Shape]>,
-    pub graphs: Arc<[CellGraph]>,
+    pub shapes: SharedList<Shape>,
+    pub graphs: SharedList<CellGraph>,
     /// The classes of the requests, or `None` without classes.
     pub classes: Option<Arc<Classes>>,
 }
@@ -460,20 +473,15 @@ pub struct Requests {
 impl Requests {
     /// The largest length of a shape.
     pub fn longest(&self) -> u32 {
-        self.shapes.iter().map(Shape::length).max().unwrap_or(0)
+        let shapes = self.shapes.values().iter();
+        shapes.map(Shape::length).max().unwrap_or(0)
     }
 
-    pub fn unfold(shapes: Arc<[Shape]>, model: &Model) -> Result<Requests, String> {
+    pub fn unfold(shapes: SharedList<Shape>, model: &Model) -> Result<Requests, String> {
         let mut unfolder = Unfolder::new(model);
         let graphs = shapes
-            .iter()
-            .enumerate()
-            .map(|(id, shape)| {
-                unfolder
-                    .unfold(shape)
-                    .map_err(|error| format!("request {id}: {error}"))
-            })
-            .collect::<Result<Arc<[CellGraph]>, String>>()?;
+            .try_map(|shape| unfolder.unfold(shape))
+            .map_err(|(id, error)| format!("request {id}: {error}"))?;
         Ok(Requests {
             shapes,
             graphs,
@@ -589,6 +597,13 @@ mod tests {
             "+1,5,chain:3",
             "1,5,tokens:3",
             "1,5,chain:3 ",
+            "1,5,tree:3 3 0",
+            "1,5,tree:0",
+            "1,5,tree:3 3 0 ",
+            "1,5,tree:3  3 0",
+            "1,5,tree:1",
+            "1,5,tree:3,3,0",
+            "1,5,tree:",
             "1,-5,chain:3",
             "",
             "1",
@@ -596,24 +611,27 @@ mod tests {
             "1,5,",
             "1,99999999999999999999,chain:3",
         ] {
-            let before = || TraceRows {
-                arrivals: vec![Nanos(5)],
-                shapes: vec![Shape::Fixed],
-                ..TraceRows::default()
+            let before = || {
+                let mut rows = TraceRows {
+                    arrivals: vec![Nanos(5)],
+                    ..TraceRows::default()
+                };
+                rows.shapes.push(Shape::Fixed);
+                rows
             };
             let (mut short, mut long) = (before(), before());
             let after = "2,6,chain:4";
-            if short.add_chain(format!("{row}\n{after}").as_bytes()) == Some(after.as_bytes()) {
+            if short.add_plain(format!("{row}\n{after}").as_bytes()) == Some(after.as_bytes()) {
                 assert_eq!(long.add(row), Ok(()), "{row}");
                 assert_eq!(
-                    (short.arrivals, short.shapes),
-                    (long.arrivals, long.shapes),
+                    (short.arrivals, short.shapes.build()),
+                    (long.arrivals, long.shapes.build()),
                     "{row}"
                 );
                 taken += 1;
             }
         }
-        assert_eq!(taken, 3);
+        assert_eq!(taken, 7);
     }
 
     #[test]
@@ -642,10 +660,8 @@ mod tests {
     #[test]
     fn equal_trees_are_one() {
         let trace = read("0,0,tree:3 3 0\n1,0,tree:0\n2,1,tree:3 3 0\n").unwrap();
-        let [Shape::Tree(a), Shape::Tree(b), Shape::Tree(c)] = &trace.shapes[..] else {
-            panic!("three trees")
-        };
-        assert!(Arc::ptr_eq(a, c) && !Arc::ptr_eq(a, b));
+        let [a, b, c] = [0, 1, 2].map(|id| &trace.shapes[id]);
+        assert!(std::ptr::eq(a, c) && !std::ptr::eq(a, b));
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Cpu {
         let mut cpu = Cpu {
             epoch: clock::now(),
             table: Arc::new(StateTable::new(
-                Arc::clone(&requests.graphs),
+                requests.graphs.clone(),
                 Arc::clone(&network),
             )),
             jobs: Vec::with_capacity(threads),

@@ -8,12 +8,13 @@ use crate::base::units::{CellId, RequestId};
 use crate::core::backend::Output;
 use crate::core::task::NodeRef;
 use crate::core::workload::cell_graph::{CellGraph, Graph};
+use crate::core::workload::shared_list::SharedList;
 use crate::devices::network::Network;
 use crate::devices::task_checks::{self, NodePlace, check_order, run_twice};
 
 /// The states of all requests.
 pub struct StateTable {
-    pub graphs: Arc<[CellGraph]>,
+    pub graphs: SharedList<CellGraph>,
     network: Arc<Network>,
     /// The width of a state, in numbers.
     width: usize,
@@ -54,7 +55,7 @@ struct GraphStates {
 }
 
 impl StateTable {
-    pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>) -> StateTable {
+    pub fn new(graphs: SharedList<CellGraph>, network: Arc<Network>) -> StateTable {
         for graph in graphs.iter() {
             if let CellGraph::Graph(graph) = graph {
                 // Makes the lists before the clock starts.

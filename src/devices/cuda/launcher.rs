@@ -17,6 +17,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::core::task::{MemberList, Members, NodeRef, Part, Step, Task};
 use crate::core::workload::cell_graph::CellGraph;
+use crate::core::workload::shared_list::SharedList;
 use crate::core::workload::trace::Requests;
 use crate::devices::longest_first::LongestFirst;
 use crate::devices::network::Network;
@@ -107,7 +108,7 @@ impl<'d, D: Device> Launcher<'d, D> {
         task.whole.resize_with(cells.len(), WholeRows::default);
         let mut launcher = Launcher {
             device,
-            states: GpuStates::new(Arc::clone(&requests.graphs), network, kept, pools),
+            states: GpuStates::new(requests.graphs.clone(), network, kept, pools),
             streams: Streams::default(),
             unwell: Vec::new(),
             cells,
@@ -777,7 +778,7 @@ impl<'d, D: Device> Launcher<'d, D> {
 }
 
 /// Whether the nodes of a part follow each other in one chain of this cell.
-fn is_of_one_chain(part: &Part, cell: CellId, graphs: &[CellGraph]) -> bool {
+fn is_of_one_chain(part: &Part, cell: CellId, graphs: &SharedList<CellGraph>) -> bool {
     let place = task_checks::find_node(&graphs[part.request.index()], part.from);
     place.is_some_and(|(found, place)| found == cell && part.to.0 <= place.run_end.0 + 1)
 }

@@ -10,6 +10,7 @@ use crate::core::backend::Output;
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::dnn::Dnn;
 use crate::core::workload::model::Model;
+use crate::core::workload::shared_list::SharedList;
 use crate::devices::network::{Network, operators};
 use crate::devices::task_checks;
 
@@ -34,7 +35,7 @@ impl KeptOutputs {
     /// Assigns places to these requests, and returns the memory that the run needs.
     pub fn new(
         keep: &[RequestId],
-        graphs: &[CellGraph],
+        graphs: &SharedList<CellGraph>,
         network: &Network,
         cells: &[CellTraits],
     ) -> Result<(KeptOutputs, MemoryNeeds)> {

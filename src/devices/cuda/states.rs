@@ -15,6 +15,7 @@ use crate::base::units::{CellId, NodeId, RequestId, WorkerId};
 use crate::core::backend::Output;
 use crate::core::task::NodeRef;
 use crate::core::workload::cell_graph::CellGraph;
+use crate::core::workload::shared_list::SharedList;
 use crate::devices::network::Network;
 use crate::devices::network::operators::Operators;
 use crate::devices::task_checks;
@@ -22,7 +23,7 @@ use crate::devices::task_checks;
 /// The states of all requests of a run.
 #[derive(Debug)]
 pub struct GpuStates {
-    pub graphs: Arc<[CellGraph]>,
+    pub graphs: SharedList<CellGraph>,
     pub network: Arc<Network>,
     kept: KeptOutputs,
     pub pools: Pools,
@@ -67,7 +68,7 @@ impl RequestSlots {
 
 impl GpuStates {
     pub fn new(
-        graphs: Arc<[CellGraph]>,
+        graphs: SharedList<CellGraph>,
         network: Arc<Network>,
         kept: KeptOutputs,
         pools: Pools,

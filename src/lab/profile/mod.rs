@@ -43,7 +43,6 @@ mod targets;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
@@ -315,7 +314,7 @@ fn id_of(model: &Model, cell: &str) -> CellId {
 
 /// Requests of these shapes.
 fn build_requests(shapes: Vec<Shape>, model: &Model) -> Result<Requests> {
-    Requests::unfold(Arc::from(shapes), model).map_err(Error::input)
+    Requests::unfold(shapes.into(), model).map_err(Error::input)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Profiles of a simulated device whose speed varies.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use rand::RngExt as _;

@@ -58,7 +58,7 @@ pub fn request_lines(
             start_ns: finish_ns.map(|_| record.start[id]),
             finish_ns,
             class: class_name(record, request),
-            length: record.shapes.as_deref().map(|shapes| shapes[id].length()),
+            length: record.shapes.as_ref().map(|shapes| shapes[id].length()),
             measured: measured[id],
             outcome: departures.get(id).1,
         }

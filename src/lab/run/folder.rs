@@ -28,6 +28,7 @@ use crate::core::summary::Summary;
 use crate::core::summary::bounds::Bounds;
 use crate::core::summary::validity::Lateness;
 use crate::core::workload::shape::Shape;
+use crate::core::workload::shared_list::SharedList;
 use crate::core::workload::trace::Requests;
 use crate::lab::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::lab::results::sweep_keys;
@@ -521,10 +522,10 @@ type Lengths = (u32, Option<u32>);
 const SHORT: usize = 1 << 12;
 
 /// The number of requests of each length.
-fn count_lengths(shapes: &[Shape]) -> BTreeMap<Lengths, u64> {
+fn count_lengths(shapes: &SharedList<Shape>) -> BTreeMap<Lengths, u64> {
     let mut short = [0; SHORT];
     let mut counts = BTreeMap::new();
-    for shape in shapes {
+    for shape in shapes.iter() {
         let lengths = match shape {
             Shape::Seq2Seq { source, target } => (*source, Some(*target)),
             Shape::Llm { prompt, output } => (*prompt, Some(*output)),

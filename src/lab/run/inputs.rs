@@ -38,6 +38,7 @@ use crate::core::workload::model::{CellType, Unfolder};
 use crate::core::workload::operator::catalogue::Catalogue;
 use crate::core::workload::random;
 use crate::core::workload::shape::Shape;
+use crate::core::workload::shared_list::ShapesBuilder;
 use crate::core::workload::trace::{Requests, Trace, TraceFile};
 use crate::lab::scenario::{ArrivalSpec, ClassEntry, Input, Load, LoadPoint, Record, Scenario};
 
@@ -238,14 +239,20 @@ impl<'s> RunInputs<'s> {
             "draw fewer",
         )?;
         let mut draws = self.draws(replication)?;
-        let goes_on = |_: &u32| !self.stop.load(Ordering::Relaxed);
-        let (shapes, of): (Vec<Shape>, Vec<u16>) =
-            (0..count).take_while(goes_on).map(|_| draws.draw()).unzip();
-        if shapes.len() < count as usize {
-            return Err(Error::Interrupted);
+        let mut shapes = ShapesBuilder::default();
+        let mut of = Vec::new();
+        for _ in 0..count {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            let (shape, class) = draws.draw();
+            shapes.push(shape);
+            if draws.classes.is_some() {
+                of.push(class);
+            }
         }
-        let requests =
-            Requests::unfold(shapes.into(), &self.scenario.workload.model).map_err(Error::input)?;
+        let requests = Requests::unfold(shapes.build(), &self.scenario.workload.model)
+            .map_err(Error::input)?;
         let classes = draws.classes.map(|_| Classes {
             all: self.classes(),
             of,
@@ -500,7 +507,7 @@ impl<'s> RunInputs<'s> {
         // For each cell type, the most nodes of any request at the same depth.
         let cells = self.cells.len();
         let mut widest = vec![0u32; cells];
-        for graph in requests.graphs.iter() {
+        for graph in requests.graphs.values() {
             for (widest, width) in widest.iter_mut().zip(graph.widths(cells)) {
                 *widest = width.max(*widest);
             }
@@ -662,7 +669,7 @@ impl Origin {
 
 /// The requests of a scenario that names a trace.
 fn unfold_trace(scenario: &Scenario, trace: &Trace) -> Result<Requests, String> {
-    let requests = Requests::unfold(Arc::clone(&trace.shapes), &scenario.workload.model)?;
+    let requests = Requests::unfold(trace.shapes.clone(), &scenario.workload.model)?;
     let all = scenario.classes.iter().map(ClassEntry::class).collect();
     let classes = match (&trace.classes, shares(scenario)) {
         (Some(names), _) => Some(Classes::from_names(names, all)?),

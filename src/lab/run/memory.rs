@@ -9,8 +9,9 @@ use crate::base::units::Nanos;
 use crate::core::record::Outcome;
 use crate::core::record::tokens::Sequence;
 use crate::core::workload::cell_graph::CellGraph;
+use crate::core::workload::graph_model::Takes;
 use crate::core::workload::shape::Shape;
-use crate::lab::scenario::{Load, Scenario};
+use crate::lab::scenario::{Load, Scenario, Warmup};
 
 /// The memory of a run that keeps its requests, in bytes. Requests that wait in a policy are not part of it, since they
 /// are few while the system keeps up, and tasks are not, since their number is not known before the run.
@@ -38,20 +39,26 @@ pub struct MemoryAtOnce {
 impl RunMemory {
     /// The memory of a run of this many requests. `shared` are the bytes that their graphs take together.
     pub fn new(scenario: &Scenario, requests: u64, shared: u128) -> RunMemory {
-        let mut request = size_of::<Shape>() + size_of::<CellGraph>();
+        let mut request = size_of::<u32>();
+        let model = &scenario.workload.model;
+        // Sizes of one number have few values, which requests share.
+        if model.is_llm() || matches!(model.unfolds(), Some(Takes::Pairs | Takes::Trees)) {
+            request += size_of::<Shape>() + size_of::<CellGraph>();
+        }
         if !scenario.classes.is_empty() {
             request += size_of::<u16>();
         }
         // A record has the arrival, the start and the finish of each request.
         let mut record = 3 * size_of::<Nanos>();
-        if scenario.workload.model.is_llm() {
+        if model.is_llm() {
             record += size_of::<Sequence>();
         }
-        // The order of arrival, the departures, and the places and latencies that the warm-up's rule examines.
-        let summary = size_of::<u32>()
-            + size_of::<(Nanos, Outcome)>()
-            + size_of::<usize>()
-            + size_of::<f64>();
+        // The order of arrival, and the departures if not all requests are served.
+        let mut summary = size_of::<u32>() + size_of::<(Nanos, Outcome)>();
+        if scenario.metrics.warmup == Warmup::Mser5 {
+            // The places and the latencies that the rule examines.
+            summary += size_of::<usize>() + size_of::<f64>();
+        }
         let all = |bytes: usize| bytes as u128 * u128::from(requests);
         RunMemory {
             requests: all(request) + shared,

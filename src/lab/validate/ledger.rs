@@ -373,6 +373,7 @@ mod tests {
     use crate::core::sim;
     use crate::core::task::{Completion, ExtraTime, TaskRow};
     use crate::core::workload::model::Model;
+    use crate::core::workload::shared_list::SharedList;
 
     fn with_task<T>(batch: u32, times: u32, work: impl FnOnce(&Task<'_>) -> T) -> T {
         let steps = [Step {
@@ -477,7 +478,7 @@ mod tests {
         let hybrid = HybridTiming {
             durations: Some(RecordedDurations::new(&real, &submitted)),
             dispatch: Some(DispatchDelays::new(&real, &recording)),
-            model: TaskTimes::new(model, &[].into()),
+            model: TaskTimes::new(model, &SharedList::default()),
         };
         assert_eq!(on_two_streams(hybrid, &batches), rows);
     }

@@ -23,6 +23,7 @@ use batchlab::workload::cell_graph::{CellGraph, Graph};
 use batchlab::workload::class::{Class, Classes};
 use batchlab::workload::model::{CellType, Model};
 use batchlab::workload::shape::Shape;
+use batchlab::workload::shared_list::SharedList;
 use batchlab::workload::trace::Requests;
 use serde::{Deserialize, Serialize};
 
@@ -220,7 +221,7 @@ impl Device {
             }
             CellGraph::Graph(Graph::new(cells, &edges).expect("an acyclic graph").into())
         };
-        let graphs: Arc<[CellGraph]> = texts.map(graph).collect();
+        let graphs: SharedList<CellGraph> = texts.map(graph).collect();
         Requests {
             shapes: vec![Shape::Fixed; graphs.len()].into(),
             graphs,

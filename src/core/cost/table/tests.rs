@@ -6,6 +6,7 @@ use crate::core::cost::task_times::TaskTimes;
 use crate::core::cost::timing::Timing as _;
 use crate::core::cost::{CostModel as _, MemberKind};
 use crate::core::task::{Step, Task};
+use crate::core::workload::shared_list::SharedList;
 
 #[test]
 fn a_table_is_read_whatever_the_order_of_its_rows_and_columns() {
@@ -105,7 +106,7 @@ fn a_launch_may_depend_on_the_members_and_on_the_decision_before() {
         launches(&table.costs_for(&cells, given).unwrap()),
         [7, 7, 0]
     );
-    let mut times = TaskTimes::new(device, &[].into());
+    let mut times = TaskTimes::new(device, &SharedList::default());
     let mut start = |submit| {
         let step = Step {
             cell: CellId(0),

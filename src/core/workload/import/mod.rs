@@ -7,6 +7,7 @@ mod times;
 use std::io::Read;
 use std::sync::Arc;
 
+use crate::core::workload::shared_list::SharedList;
 use csv::StringRecord;
 use serde_json::{Map, Value};
 
@@ -73,7 +74,7 @@ pub struct ImportOptions {
 /// The requests of a file.
 #[derive(Clone, Debug, Default)]
 pub struct ImportedRequests {
-    pub shapes: Arc<[Shape]>,
+    pub shapes: SharedList<Shape>,
     /// The arrivals, the first at zero; `None` for formats without times.
     pub arrivals: Option<Arc<[Nanos]>>,
     /// The classes by the first of these columns that is there: class, model, tenant.
@@ -390,7 +391,7 @@ fn read_sentences(text: &str, kind: Option<ImportedShape>) -> Result<ImportedReq
             return Err(Error::input("a sentence becomes a chain or tokens"));
         }
     };
-    let shapes: Arc<[Shape]> = sentences(text).map(shape).collect();
+    let shapes: SharedList<Shape> = sentences(text).map(shape).collect();
     let skipped = text.lines().count() - shapes.len();
     Ok(ImportedRequests {
         shapes,
