@@ -315,7 +315,7 @@ fn the_look_is_given_by_options_or_by_the_scenario() {
     desk.run(&["sim", "t.toml", "--set", "output.figure.font=Times"])
         .failed(
             2,
-            "output.figure.font: \"Times\" is not built in, and png needs its letters",
+            "output.figure.font: \"Times\" is not built in, and PNG needs its letters",
         );
     desk.run(&["sim", "t.toml", "--set", "output.figure.legend=top"])
         .failed(

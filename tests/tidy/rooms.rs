@@ -26,20 +26,20 @@ const FLAT: [&str; 2] = ["papers", "cli"];
 const ROOMS: [(&str, &[&str]); 6] = [
     (
         "base",
-        &["clap", "plotters", "krilla", "indicatif", "cudarc"],
+        &["clap", "plotters", "pdf_writer", "indicatif", "cudarc"],
     ),
     (
         "core",
         &[
             "clap",
             "plotters",
-            "krilla",
+            "pdf_writer",
             "indicatif",
             "cudarc",
             "rten_gemm",
         ],
     ),
-    ("devices", &["clap", "plotters", "krilla", "indicatif"]),
+    ("devices", &["clap", "plotters", "pdf_writer", "indicatif"]),
     ("lab", &["cudarc"]),
     ("papers", &["clap", "cudarc"]),
     ("cli", &["cudarc"]),

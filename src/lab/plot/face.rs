@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use ab_glyph::{Font, FontArc, Glyph, PxScale, ScaleFont};
+use ttf_parser::{RawFace, Tag};
 
+use super::look::PictureFormat;
 use crate::base::error::{Error, Result};
 
 /// The name of a built-in font, and its file.
@@ -102,16 +104,30 @@ impl Face {
     }
 
     /// The bytes of the font, for a format that contains the font itself.
-    pub fn font_bytes(&self, format: &str) -> Result<&[u8]> {
-        if self.is_own {
-            return Ok(&self.bytes);
+    pub fn font_bytes(&self, format: PictureFormat) -> Result<&[u8]> {
+        if !self.is_own {
+            let name = &self.name;
+            let format = format.extension().to_uppercase();
+            let built_in = built_in_names();
+            return Err(Error::input(format!(
+                "--font: \"{name}\" is not built in, and {format} needs its letters; give the font's file (.ttf or \
+                 .otf), one of {built_in}, or --format svg"
+            )));
         }
+        if format == PictureFormat::Pdf && !has_pdf_outlines(&self.bytes) {
+            return Err(self.pdf_error("it has outlines neither of TrueType nor of CFF 1"));
+        }
+        Ok(&self.bytes)
+    }
+
+    /// The error for a font that cannot be in a PDF, with what is wrong with it.
+    pub fn pdf_error(&self, fault: impl fmt::Display) -> Error {
         let name = &self.name;
-        let built_in = BUILT_IN.map(|(name, _)| name).join(", ");
-        Err(Error::input(format!(
-            "--font: \"{name}\" is not built in, and {format} needs its letters; give the font's file (.ttf or .otf), \
-             one of {built_in}, or --format svg"
-        )))
+        let built_in = built_in_names();
+        Error::input(format!(
+            "--font: \"{name}\" cannot be in a PDF: {fault}; give the file of another font (.ttf or .otf), one of \
+             {built_in}, or --format svg,png"
+        ))
     }
 
     /// The font's family and its fallbacks, for viewers of SVGs.
@@ -175,12 +191,27 @@ impl Face {
     }
 }
 
+fn built_in_names() -> String {
+    BUILT_IN.map(|(name, _)| name).join(", ")
+}
+
+/// Whether a font has outlines of one of the two kinds that PDFs allow. Those of CFF 2 are a third kind, and fonts of
+/// pictures have none.
+fn has_pdf_outlines(font: &[u8]) -> bool {
+    let Ok(tables) = RawFace::parse(font, 0) else {
+        return false;
+    };
+    [b"glyf", b"CFF "]
+        .iter()
+        .any(|tag| tables.table(Tag::from_bytes(tag)).is_some())
+}
+
 fn font_error(path: &Path) -> Error {
     Error::mistake(path, "is not a TrueType or OpenType font")
 }
 
 /// A name that the font gives itself.
-fn name_in_font(font: &ttf_parser::Face<'_>, id: u16) -> Option<String> {
+pub fn name_in_font(font: &ttf_parser::Face<'_>, id: u16) -> Option<String> {
     font.names()
         .into_iter()
         .filter(|name| name.name_id == id)
@@ -229,14 +260,17 @@ mod tests {
             read.width("word", 10.0) > serif.width("word", 10.0),
             "the file is the bold one"
         );
-        assert!(read.font_bytes("PDF").unwrap() == dejavu::serif::bold());
+        assert!(read.font_bytes(PictureFormat::Pdf).unwrap() == dejavu::serif::bold());
         let other = Face::find("Times New Roman").unwrap();
         assert!(
             other
                 .families()
                 .starts_with("Times New Roman, DejaVu Sans, ")
         );
-        let error = other.font_bytes("PDF").unwrap_err().to_string();
+        let error = other
+            .font_bytes(PictureFormat::Pdf)
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains(
                 "--font: \"Times New Roman\" is not built in, and PDF needs its letters; give"

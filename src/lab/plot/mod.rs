@@ -210,13 +210,18 @@ pub fn draw_all(
 
 /// Writes the figure as `STEM.svg` and `STEM.png`, unless other formats are asked for.
 pub fn write(canvas: Canvas, formats: &[PictureFormat], stem: &Path) -> Result<WrittenFigure> {
-    let mut files = Vec::new();
+    let mut pictures = Vec::new();
     for format in PictureFormat::all(formats) {
         let bytes = match format {
             PictureFormat::Png => render::png(&canvas)?,
             PictureFormat::Pdf => pdf::pdf(&canvas)?,
             PictureFormat::Svg | PictureFormat::Both => render::svg(&canvas)?.into_bytes(),
         };
+        pictures.push((format, bytes));
+    }
+    // Files are written after all formats are drawn, so that a font that one of them refuses leaves no file.
+    let mut files = Vec::new();
+    for (format, bytes) in pictures {
         // A stem may contain a dot, so its ending cannot be replaced.
         let mut path = stem.as_os_str().to_owned();
         path.push(format!(".{}", format.extension()));

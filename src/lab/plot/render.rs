@@ -9,7 +9,7 @@ use plotters::style::{
 
 use super::canvas::{Align, Canvas, CanvasMark, Point, TextMark};
 use super::face::Face;
-use super::look::Length;
+use super::look::{Length, PictureFormat};
 use super::style::{PAPER, Rgb};
 use crate::base::error::{Error, Result};
 
@@ -49,7 +49,7 @@ fn stated_side(canvas: &Canvas, side: f64) -> String {
 /// Draws a figure as a PNG.
 pub fn png(canvas: &Canvas) -> Result<Vec<u8>> {
     let sheet = &canvas.sheet;
-    sheet.face.font_bytes("PNG")?;
+    sheet.face.font_bytes(PictureFormat::Png)?;
     let longer_side = canvas.width.max(canvas.height);
     let unit = (sheet.unit / 72.0 * PNG_PIXELS).min(MOST_PIXELS / longer_side);
     let size = pixels(canvas, unit);

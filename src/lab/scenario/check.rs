@@ -181,7 +181,7 @@ fn look(scenario: &Scenario) -> Result<(), String> {
         .into_iter()
         .filter(|format| *format != PictureFormat::Svg);
     others
-        .try_for_each(|format| face.font_bytes(format.extension()).map(drop))
+        .try_for_each(|format| face.font_bytes(format).map(drop))
         .map_err(|error| of("font", error))
 }
 
