@@ -63,6 +63,8 @@ pub struct Workspace<'a> {
     pub shard: Option<Shard>,
     /// The peaks of each network by batch window, which are searched for once.
     pub window_peaks: Mutex<BTreeMap<(Paper, String), Vec<WindowPeak>>>,
+    /// The peaks that were searched for, by the folders of the searches. Several figures ask for the same one.
+    pub known_peaks: Mutex<BTreeMap<PathBuf, Option<Rate>>>,
 }
 
 impl Workspace<'_> {
@@ -80,6 +82,12 @@ impl Workspace<'_> {
     /// study's own runs are not shared out.
     pub fn keeps_studies(&self) -> bool {
         self.keeps_points() || self.shard.is_some()
+    }
+
+    pub fn known_peaks(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Option<Rate>>> {
+        self.known_peaks
+            .lock()
+            .expect("no thread panics while holding it")
     }
 
     pub fn known_window_peaks(&self) -> MutexGuard<'_, BTreeMap<(Paper, String), Vec<WindowPeak>>> {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use rayon::prelude::*;
+
 use super::grnn::measured::GpuTimes;
 use super::paper::Paper;
 use super::reproduction::{Controls, WindowPeak, Workspace};
@@ -15,7 +17,7 @@ use crate::lab::run::{self, RunOptions, RunReport};
 use crate::lab::scenario::{LoadPoint, Quantile, Scenario};
 use crate::lab::search::Searched;
 use crate::lab::search::objective::{Effort, Objective};
-use crate::lab::search::rate::{Knee, RateSearch};
+use crate::lab::search::rate::RateSearch;
 use crate::lab::search::sweep::SweepSearch;
 
 /// The folder of a paper's searches.
@@ -63,24 +65,34 @@ impl StudyRunner<'_> {
 
     /// The highest rate of each policy at which the 99th percentile is within the objective; 0 if there is none.
     pub fn peaks(&self, scenario: &Scenario) -> Result<Vec<f64>> {
-        let answers = self.search_highest_rates(scenario, None)?;
-        self.controls.progress.tick();
-        Ok(answers
-            .iter()
-            .map(|answer| answer.mean().map_or(0.0, |Rate(rate)| rate))
-            .collect())
+        scenario
+            .policies
+            .par_iter()
+            .with_max_len(1)
+            .map(|entry| {
+                let mut alone = scenario.clone();
+                alone.policies = vec![entry.clone()];
+                let peak = self.peak(alone, None)?;
+                Ok(peak.map_or(0.0, |Rate(rate)| rate))
+            })
+            .collect()
     }
 
-    /// Searches in a folder that the scenario's settings name, since studies search in many variations of one
-    /// scenario. The searches begin near the rate that is given, or near the last of the scenario's.
-    fn search_highest_rates(&self, scenario: &Scenario, near: Option<Rate>) -> Result<Vec<Knee>> {
+    /// The highest rate of a scenario's only policy. Each is searched for once, in a folder that the settings name. The
+    /// search begins near the rate that is given, or near the last of the scenario's.
+    fn peak(&self, mut scenario: Scenario, near: Option<Rate>) -> Result<Option<Rate>> {
         let near = near.or_else(|| match scenario.points().last() {
             Some(LoadPoint::Rate(last)) => Some(*last),
             _ => None,
         });
+        // A search draws no figures, whatever the scenario asks for.
+        scenario.output.plots.clear();
         let settings = hash(&scenario.resolved_json().to_string());
         let folder = self.folder().join(SEARCHES).join(settings);
-        let asked = [(scenario.clone(), objective(scenario)?)];
+        if let Some(known) = self.workspace.known_peaks().get(&folder) {
+            return Ok(*known);
+        }
+        let asked = [(scenario.clone(), objective(&scenario)?)];
         let effort = Effort { near, ..EFFORT };
         let searches = SweepSearch::new(&RateSearch, &asked, effort, &folder)?;
         let mut own = None;
@@ -98,15 +110,16 @@ impl StudyRunner<'_> {
         {
             lock.complete();
         }
-        let mut answers = Vec::new();
+        let mut peak = None;
         for answer in found.into_iter().flatten() {
             let Searched::Answer(answer) = answer else {
                 let folder = searches.folder().path.display();
                 return Err(Error::Incomplete(format!("{folder}: a search is missing")));
             };
-            answers.push(answer);
+            peak = answer.mean();
         }
-        Ok(answers)
+        self.workspace.known_peaks().insert(folder, peak);
+        Ok(peak)
     }
 
     /// The peak of a network's policy with each window. Each search begins near the peak with the window before.
@@ -121,8 +134,7 @@ impl StudyRunner<'_> {
             let mut scenario = self.scenario(network, &[setting])?;
             scenario.policies.retain(|entry| entry.label == policy);
             let near = peaks.last().and_then(|(_, peak)| *peak);
-            let answers = self.search_highest_rates(&scenario, near)?;
-            peaks.push((window, answers.first().and_then(Knee::mean)));
+            peaks.push((window, self.peak(scenario, near)?));
         }
         self.workspace
             .known_window_peaks()

@@ -97,6 +97,7 @@ fn reproduce(
         merge_only: parts.merge_only,
         shard: parts.shard,
         window_peaks: Mutex::default(),
+        known_peaks: Mutex::default(),
     };
     let plan = ReproductionPlan::open(exhibits, &workspace, parts.earlier_results())?;
     let has_measurement = exhibits
