@@ -1,7 +1,7 @@
 //! The kernels of a cell, with a cache of their times.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::Roofline;
 use crate::base::units::Nanos;
@@ -20,6 +20,8 @@ pub struct RooflineKernels {
     times: Box<[AtomicU64]>,
     /// The preferred batch of each input, or 0 if it is unknown.
     preferred: Box<[AtomicU64]>,
+    /// The least share of each input's time in batches up to the number before it, which seldom differs.
+    least_shares: Box<[OnceLock<(u32, f64)>]>,
 }
 
 /// The largest batch whose times are kept.
@@ -42,6 +44,7 @@ impl RooflineKernels {
             forms,
             times,
             preferred: (0..inputs).map(|_| AtomicU64::new(0)).collect(),
+            least_shares: (0..inputs).map(|_| OnceLock::new()).collect(),
         }
     }
 
@@ -95,25 +98,52 @@ impl RooflineKernels {
         }) as u32
     }
 
-    /// The least times for inputs from `input` on (larger ones never take less time), in batches up to `largest`.
+    /// The least times for inputs from `input` on, in batches up to `largest`. Larger inputs and batches never take less
+    /// time.
     pub fn best(&self, input: u32, largest: u32) -> Best {
-        let mut best = Best::new(1, self.time(1, input));
-        for batch in 2..=largest.min(MOST_KEPT) {
-            best = best.or(Best::new(batch, self.time(batch, input)));
+        let input = if self.preferred.len() == 1 { 0 } else { input };
+        let compute = || (largest, self.least_share_ns(input, largest));
+        let (known, mut share_ns) = match self.least_shares.get(input as usize) {
+            Some(place) => *place.get_or_init(compute),
+            None => compute(),
+        };
+        if known != largest {
+            share_ns = self.least_share_ns(input, largest);
         }
+        Best {
+            time: self.time(1, input),
+            share_ns,
+        }
+    }
+
+    /// Nanoseconds per member at the best throughput.
+    fn least_share_ns(&self, input: u32, largest: u32) -> f64 {
+        let kept = self.least_share_in(input, 1, largest.clamp(1, MOST_KEPT), f64::INFINITY);
         if largest <= MOST_KEPT {
-            return best;
+            return kept;
         }
         // A bound for larger batches: no launches, partial waves or weights.
-        let share_ns = self
+        let bound: f64 = self
             .forms
             .iter()
             .map(|form| self.device.share_ns(&form.work(input)))
             .sum();
-        best.or(Best {
-            time: best.time,
-            share_ns,
-        })
+        kept.min(bound)
+    }
+
+    /// The least of `least` and the shares in batches from `first` to `last`, none of which is below the first batch's
+    /// time over the last's members.
+    fn least_share_in(&self, input: u32, first: u32, last: u32, least: f64) -> f64 {
+        let Best { share_ns, .. } = Best::new(last, self.time(first, input));
+        if share_ns >= least {
+            return least;
+        }
+        if first == last {
+            return share_ns;
+        }
+        let middle = first.midpoint(last);
+        let least = self.least_share_in(input, middle + 1, last, least);
+        self.least_share_in(input, first, middle, least)
     }
 
     /// The time of the kernels without their launches.

@@ -7,7 +7,7 @@ use super::*;
 use crate::base::precision::Precision;
 use crate::base::units::{CellId, Nanos, Share};
 use crate::core::cost::CostModel;
-use crate::core::cost::curve::{LARGEST, preferred_batch};
+use crate::core::cost::curve::{Best, LARGEST, preferred_batch};
 use crate::core::cost::table::{CostTable, Overhead, TableCosts};
 use crate::core::task::Step;
 use crate::core::workload::dnn::{Dnn, Form, FormKind, QueryWork, SizeByTokens};
@@ -360,6 +360,15 @@ proptest! {
         prop_assert_eq!(kernels.time(batch, 0), device.launch + time);
         prop_assert_eq!(kernels.time(batch, 0), device.launch + time);
         prop_assert_eq!(kernels.preferred_batch(0), preferred_batch(|batch| device.busy(&work, batch)));
+        let shares = (1..=batch.min(256)).map(|batch| Best::new(batch, kernels.time(batch, 0)).share_ns);
+        let mut least = shares.fold(f64::INFINITY, f64::min);
+        if batch > 256 {
+            least = least.min(device.share_ns(&work));
+        }
+        for _ in 0..2 {
+            prop_assert_eq!(kernels.best(0, batch), Best { time: kernels.time(1, 0), share_ns: least });
+            kernels.best(0, 1);
+        }
     }
 }
 
