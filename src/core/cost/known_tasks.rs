@@ -23,6 +23,8 @@ struct KnownList {
     members: MemberKind,
     /// The steps for a batch of 1 and an input of 1.
     steps: Box<[Step]>,
+    /// The place of the first step that takes an input.
+    sized: Option<usize>,
     /// The results by input and batch.
     results: Vec<Vec<TaskResult>>,
 }
@@ -39,71 +41,87 @@ impl KnownTasks {
     /// The results for the steps of a task, or `None` if they are not kept.
     pub fn result(&mut self, task: &Task<'_>) -> Option<&mut TaskResult> {
         let steps = task.steps;
-        let batch = steps.first()?.batch;
-        let input = steps.iter().map(|step| step.input).max()?;
-        if steps.len() < FEWEST_STEPS || batch > MOST_KEPT || input > MOST_KEPT {
-            return None;
-        }
-        let is_uniform = |step: &Step| step.batch == batch && [0, input].contains(&step.input);
-        if !steps.iter().all(is_uniform) {
+        if steps.len() < FEWEST_STEPS || steps[0].batch > MOST_KEPT {
             return None;
         }
         let members = MemberKind::from_members(&task.members);
         let known = self
             .lists
             .iter()
-            .position(|list| list.members == members && list.is_at(steps, batch, input));
+            .position(|list| list.members == members && list.has(steps));
         let place = match known {
             Some(place) => place,
             None if self.lists.len() < MOST_LISTS => {
-                self.lists.push(KnownList::new(members, steps));
+                self.lists.push(KnownList::new(members, steps)?);
                 self.lists.len() - 1
             }
             None => return None,
         };
-        Some(self.lists[place].result(batch, input))
+        self.lists[place].result(steps)
     }
 }
 
 impl KnownList {
-    /// The list of steps that have one batch and one input.
-    fn new(members: MemberKind, steps: &[Step]) -> KnownList {
+    /// The list of steps that have one batch and one input, or `None` for other steps.
+    fn new(members: MemberKind, steps: &[Step]) -> Option<KnownList> {
+        let batch = steps[0].batch;
+        let sized = steps.iter().position(|step| step.input > 0);
+        let input = sized.map_or(0, |place| steps[place].input);
+        let is_uniform = |step: &Step| step.batch == batch && [0, input].contains(&step.input);
+        if !steps.iter().all(is_uniform) {
+            return None;
+        }
         let unit = |step: &Step| Step {
             batch: 1,
             input: u32::from(step.input > 0),
             ..*step
         };
-        KnownList {
+        Some(KnownList {
             members,
             steps: steps.iter().map(unit).collect(),
+            sized,
             results: Vec::new(),
+        })
+    }
+
+    /// Whether these are the steps of the list at some batch and input.
+    fn has(&self, steps: &[Step]) -> bool {
+        if self.steps.len() != steps.len() {
+            return false;
         }
+        let batch = steps[0].batch;
+        let input = self.input(steps);
+        self.steps.iter().zip(steps).all(|(unit, step)| {
+            let expected = Step {
+                batch,
+                input: unit.input * input,
+                ..*unit
+            };
+            *step == expected
+        })
     }
 
-    /// Whether these are the steps of the list at a batch and an input.
-    fn is_at(&self, steps: &[Step], batch: u32, input: u32) -> bool {
-        self.steps.len() == steps.len()
-            && self.steps.iter().zip(steps).all(|(unit, step)| {
-                let expected = Step {
-                    batch,
-                    input: unit.input * input,
-                    ..*unit
-                };
-                *step == expected
-            })
+    /// The input of the steps that take one; 0 if none does.
+    fn input(&self, steps: &[Step]) -> u32 {
+        self.sized.map_or(0, |place| steps[place].input)
     }
 
-    fn result(&mut self, batch: u32, input: u32) -> &mut TaskResult {
+    /// The results at the steps' batch and input, unless the input is too large.
+    fn result(&mut self, steps: &[Step]) -> Option<&mut TaskResult> {
+        let input = self.input(steps);
+        if input > MOST_KEPT {
+            return None;
+        }
         let input = input as usize;
         if self.results.len() <= input {
             self.results.resize_with(input + 1, Vec::new);
         }
         let by_batch = &mut self.results[input];
-        let batch = batch as usize;
+        let batch = steps[0].batch as usize;
         if by_batch.len() <= batch {
             by_batch.resize(batch + 1, TaskResult::default());
         }
-        &mut by_batch[batch]
+        Some(&mut by_batch[batch])
     }
 }
 
