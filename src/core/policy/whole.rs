@@ -236,11 +236,22 @@ impl PaddedBatch {
         self.extend(members);
     }
 
+    /// Adds members. Panics like [`PaddedBatch::add`].
     pub fn extend<W: Borrow<Waiting>>(&mut self, members: impl IntoIterator<Item = W>) {
+        // Members with the last one's runs are counted first, because they may be many and have many steps.
+        let mut like_last = 0;
         for member in members {
-            let waiting = member.borrow();
-            self.add(waiting.request, &waiting.graph);
+            let Waiting { request, graph, .. } = member.borrow();
+            if self.is_like_last(graph) {
+                self.requests.push(*request);
+                like_last += 1;
+            } else {
+                self.repeat_last(like_last);
+                like_last = 0;
+                self.add(*request, graph);
+            }
         }
+        self.repeat_last(like_last);
     }
 
     /// Adds a request.
@@ -249,34 +260,46 @@ impl PaddedBatch {
     /// If its graph is not a chain: refuse such models with
     /// [`Setup::require_sequences`](super::registry::Setup::require_sequences).
     pub fn add(&mut self, request: RequestId, graph: &CellGraph) {
+        self.requests.push(request);
+        if self.is_like_last(graph) {
+            self.repeat_last(1);
+            return;
+        }
         let CellGraph::Chains(runs) = graph else {
             panic!("only chains can be padded")
         };
-        self.requests.push(request);
-        if let CellRuns::Shared(runs) = runs
-            && let Some((last, cells)) = &self.shared
-            && Arc::ptr_eq(runs, last)
+        for (step, run) in self.steps.iter_mut().zip(runs.iter()) {
+            step.batch += 1;
+            step.times = run.length.max(step.times);
+            step.input = run.input.max(step.input);
+        }
+        let further = runs.iter().skip(self.steps.len());
+        self.steps.extend(further.map(|run| step_of_run(run, 1)));
+        let useful = runs.iter().map(|run| step_of_run(run, 1).cells()).sum();
+        self.useful_cells += useful;
+        self.shared = match runs {
+            CellRuns::Shared(runs) => Some((Arc::clone(runs), useful)),
+            _ => None,
+        };
+    }
+
+    /// Whether a graph has the runs of the last member, which are shared.
+    fn is_like_last(&self, graph: &CellGraph) -> bool {
+        match (graph, &self.shared) {
+            (CellGraph::Chains(CellRuns::Shared(runs)), Some((last, _))) => Arc::ptr_eq(runs, last),
+            _ => false,
+        }
+    }
+
+    /// Adds the runs of the last member this many times.
+    fn repeat_last(&mut self, times: u32) {
+        if times > 0
+            && let Some((runs, useful)) = &self.shared
         {
-            self.useful_cells += cells;
+            self.useful_cells += useful * u64::from(times);
             for step in &mut self.steps[..runs.len()] {
-                step.batch += 1;
+                step.batch += times;
             }
-            return;
-        }
-        let useful_before = self.useful_cells;
-        for (place, run) in runs.iter().enumerate() {
-            match self.steps.get_mut(place) {
-                Some(step) => {
-                    step.batch += 1;
-                    step.times = run.length.max(step.times);
-                    step.input = run.input.max(step.input);
-                }
-                None => self.steps.push(step_of_run(run, 1)),
-            }
-            self.useful_cells += u64::from(run.length) * u64::from(run.input.max(1));
-        }
-        if let CellRuns::Shared(runs) = runs {
-            self.shared = Some((Arc::clone(runs), self.useful_cells - useful_before));
         }
     }
 
