@@ -190,14 +190,8 @@ impl<'a> Fastest<'a> {
         }
         let inner = self.best(Tree::INNER, 0);
         let below = inner.time.saturating_mul(u64::from(tree.height()));
-        let mut work = 0.0;
-        for height in tree.heights() {
-            work += if height == 0 {
-                leaf.share_ns
-            } else {
-                inner.share_ns
-            };
-        }
+        let leaves = tree.leaves();
+        let work = leaf.share_ns * leaves as f64 + inner.share_ns * (tree.len() - leaves) as f64;
         (leaf.time.saturating_add(below), work)
     }
 
