@@ -254,12 +254,17 @@ impl<R: Recorder> Engine<'_, R> {
         if let Some(error) = self.outcomes.rejected.failure.take() {
             return Err(error).within(now);
         }
-        self.recorder.prefetch(&self.outcomes.finished);
-        for request in self.outcomes.finished.drain(..) {
-            match self.backend.failure(request) {
-                None => self.recorder.finish(request, now),
-                Some(reason) => self.recorder.fail(request, now, reason),
+        let finished = &mut self.outcomes.finished;
+        finished.retain(|request| match self.backend.failure(*request) {
+            None => true,
+            Some(reason) => {
+                self.recorder.fail(*request, now, reason);
+                self.source.note_departure(*request, now);
+                false
             }
+        });
+        self.recorder.finish(finished, now);
+        for request in finished.drain(..) {
             self.source.note_departure(request, now);
         }
         let Rejections {

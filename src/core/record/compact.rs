@@ -1,9 +1,9 @@
-use std::collections::VecDeque;
-use std::hint::black_box;
 use std::sync::Arc;
 
 use super::execution::Execution;
 use super::histogram::DurationHistogram;
+use super::lives::Lives;
+pub use super::lives::RequestLife;
 use super::parts::LatencyParts;
 use super::presence::Presence;
 use super::tally::{FinishCounts, Tally};
@@ -37,29 +37,13 @@ pub struct LoggedRequest {
     pub outcome: Outcome,
 }
 
-/// What is kept of a request while it is in the system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestLife {
-    pub arrival: Nanos,
-    /// The start of the first task, or [`Nanos::MAX`] before it.
-    pub start: Nanos,
-    /// The length of the request's shape.
-    pub length: u32,
-    /// The place of the request's class, or 0 without classes.
-    pub class: u16,
-    left: bool,
-}
-
 /// A record that forgets requests after they have left.
 #[derive(Debug)]
 pub struct CompactRecord {
     pub execution: Execution,
     options: CompactOptions,
     pub(crate) classes: Vec<Class>,
-    /// The requests from the oldest in the system on, by number.
-    lives: VecDeque<RequestLife>,
-    /// The number of the first request in `lives`.
-    oldest: u64,
+    lives: Lives,
     pub(crate) presence: Presence,
     pub(crate) parts: Option<LatencyParts>,
     pub(crate) whole: CompactGroup,
@@ -137,8 +121,7 @@ impl CompactRecord {
             execution: Execution::new(workers, cells, RecordOptions::default()),
             options,
             classes,
-            lives: VecDeque::new(),
-            oldest: 0,
+            lives: Lives::default(),
             presence: Presence::new(options.requests),
             parts: options
                 .counts_independent
@@ -184,14 +167,6 @@ impl CompactRecord {
         change(&mut self.whole);
     }
 
-    /// The place of a request that has arrived in `lives`.
-    fn place_of_life(&self, request: RequestId) -> usize {
-        request
-            .0
-            .checked_sub(self.oldest)
-            .expect("a request that has left is not heard of again") as usize
-    }
-
     /// Adds a served request to what is known of the whole run.
     fn add_served(&mut self, request: RequestId, life: &RequestLife, at: Nanos) {
         let latency = at.saturating_since(life.arrival).0;
@@ -205,25 +180,23 @@ impl CompactRecord {
         }
     }
 
-    /// Forgets the oldest requests, up to the first one that is in the system.
-    fn forget_oldest(&mut self) {
-        while self.lives.front().is_some_and(|life| life.left) {
-            self.lives.pop_front();
-            self.oldest += 1;
+    /// Records that requests left at the same instant.
+    fn leave(&mut self, requests: &[RequestId], at: Nanos, outcome: Outcome) {
+        self.lives.load(requests);
+        let inside = self.presence.inside - requests.len() as u64;
+        self.presence.set(at, inside);
+        let all_arrived = self.lives.count_arrived() == self.options.requests;
+        let period = self.whole.tally.period;
+        let late = all_arrived && at > period.map_or(Nanos::ZERO, |(_, last)| last);
+        for request in requests {
+            self.leave_one(*request, at, outcome, late);
         }
     }
 
-    fn leave(&mut self, request: RequestId, at: Nanos, mut outcome: Outcome) {
-        let place = self.place_of_life(request);
-        let known = &mut self.lives[place];
-        assert!(!known.left, "request {request} left twice");
-        // The flag is set after the copy, because a write just before the copy would delay it.
-        let life = *known;
-        known.left = true;
-        if place == 0 {
-            self.forget_oldest();
-        }
-        self.presence.set(at, self.presence.inside - 1);
+    /// Records that a request left. `late` says whether that was after the last arrival of the run.
+    #[inline]
+    fn leave_one(&mut self, request: RequestId, at: Nanos, mut outcome: Outcome, late: bool) {
+        let life = self.lives.remove(request);
         let class = usize::from(life.class);
         let deadline = self.classes.get(class).and_then(|class| class.deadline);
         if outcome == Outcome::Rejected
@@ -231,9 +204,6 @@ impl CompactRecord {
         {
             outcome = Outcome::Expired;
         }
-        let all_arrived = self.oldest + self.lives.len() as u64 == self.options.requests;
-        let period = self.whole.tally.period;
-        let late = all_arrived && at > period.map_or(Nanos::ZERO, |(_, last)| last);
         let measured = request.0 >= self.options.warmup;
         if outcome == Outcome::Served {
             self.add_served(request, &life, at);
@@ -278,45 +248,28 @@ impl Recorder for CompactRecord {
         }
         self.change_groups(class, |group| group.tally.add_arrival(at, measured));
         self.presence.add_arrival(number, at);
-        self.lives.push_back(RequestLife {
+        self.lives.push(RequestLife {
             arrival: at,
             start: Nanos::MAX,
             length: request.shape.length(),
             class: class as u16,
-            left: false,
         });
     }
 
     #[inline]
     fn start(&mut self, completion: &Completion, task: &OpenTask) {
         for &request in &task.requests {
-            let place = self.place_of_life(request);
-            let life = &mut self.lives[place];
-            assert!(
-                !life.left,
-                "request {request} was submitted after it had left"
-            );
+            let life = self.lives.get_mut(request);
             life.start = life.start.min(completion.start);
         }
     }
 
-    /// The records of the requests are far from each other in memory, so all are loaded at once.
-    fn prefetch(&self, requests: &[RequestId]) {
-        let mut all = 0;
-        for request in requests {
-            let life = &self.lives[self.place_of_life(*request)];
-            // A record may lie across two cache lines, so both ends are read.
-            all ^= life.arrival.0 ^ u64::from(life.class);
-        }
-        black_box(all);
-    }
-
-    fn finish(&mut self, request: RequestId, at: Nanos) {
-        self.leave(request, at, Outcome::Served);
+    fn finish(&mut self, requests: &[RequestId], at: Nanos) {
+        self.leave(requests, at, Outcome::Served);
     }
 
     fn reject(&mut self, request: RequestId, at: Nanos) {
-        self.leave(request, at, Outcome::Rejected);
+        self.leave(&[request], at, Outcome::Rejected);
     }
 
     fn explain_rejection(&mut self, request: RequestId, at: Nanos, reason: String) {
@@ -325,16 +278,11 @@ impl Recorder for CompactRecord {
 
     fn fail(&mut self, request: RequestId, at: Nanos, reason: String) {
         self.failures.push((request, at, reason));
-        self.leave(request, at, Outcome::Failed);
+        self.leave(&[request], at, Outcome::Failed);
     }
 
     fn fail_remaining(&mut self, at: Nanos) {
-        let remaining: Vec<RequestId> = (self.oldest..)
-            .zip(&self.lives)
-            .filter(|(_, life)| !life.left)
-            .map(|(request, _)| RequestId(request))
-            .collect();
-        for request in remaining {
+        for request in self.lives.requests() {
             self.fail(request, at, LOST.into());
         }
     }

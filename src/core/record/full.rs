@@ -186,18 +186,19 @@ impl Recorder for FullRecord {
         }
     }
 
-    #[inline]
-    fn finish(&mut self, request: RequestId, at: Nanos) {
-        let finish = &mut self.finish[request.index()];
-        assert_eq!(*finish, Nanos::MAX, "request {request} finished twice");
-        assert!(
-            !self.rejected.contains_key(&request),
-            "request {request} finished after it had been rejected"
-        );
-        *finish = at;
-        if let Some(Limit { slo, from, .. }) = self.execution.options.limit {
-            let late = at.saturating_since(self.arrival[request.index()]) > slo;
-            self.late += u32::from(late && request.0 >= from);
+    fn finish(&mut self, requests: &[RequestId], at: Nanos) {
+        for &request in requests {
+            let finish = &mut self.finish[request.index()];
+            assert_eq!(*finish, Nanos::MAX, "request {request} finished twice");
+            assert!(
+                !self.rejected.contains_key(&request),
+                "request {request} finished after it had been rejected"
+            );
+            *finish = at;
+            if let Some(Limit { slo, from, .. }) = self.execution.options.limit {
+                let late = at.saturating_since(self.arrival[request.index()]) > slo;
+                self.late += u32::from(late && request.0 >= from);
+            }
         }
     }
 

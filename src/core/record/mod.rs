@@ -9,6 +9,7 @@ pub mod execution;
 pub mod tokens;
 
 pub(crate) mod histogram;
+mod lives;
 pub mod parts;
 pub(crate) mod presence;
 pub(crate) mod tally;
@@ -60,11 +61,8 @@ pub trait Recorder {
     /// Records the requests of a completed task as started, unless they have started before.
     fn start(&mut self, completion: &Completion, task: &OpenTask);
 
-    /// Loads the records of requests that are about to leave into the cache.
-    fn prefetch(&self, _requests: &[RequestId]) {}
-
-    /// Records that a request was served.
-    fn finish(&mut self, request: RequestId, at: Nanos);
+    /// Records that requests were served.
+    fn finish(&mut self, requests: &[RequestId], at: Nanos);
 
     fn reject(&mut self, request: RequestId, at: Nanos);
 
