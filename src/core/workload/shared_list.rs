@@ -38,6 +38,15 @@ impl<T> SharedList<T> {
         &self.values
     }
 
+    /// The different values, each with the number of items that have it.
+    pub fn counts(&self) -> impl Iterator<Item = (&T, u32)> {
+        let mut counts = vec![0; self.values.len()];
+        for place in &*self.places {
+            counts[*place as usize] += 1;
+        }
+        self.values.iter().zip(counts)
+    }
+
     /// The list of what a function makes of each value.
     pub fn map<U>(&self, make: impl FnMut(&T) -> U) -> SharedList<U> {
         SharedList {
@@ -233,10 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_first_item_with_the_value() {
+    fn values_are_counted_and_an_error_names_the_first_item() {
         let shapes: SharedList<Shape> = [5, 6, 5, 9, 6].map(Shape::Chain).into_iter().collect();
         let lengths = shapes.map(Shape::length);
         assert_eq!(lengths.iter().copied().collect::<Vec<_>>(), [5, 6, 5, 9, 6]);
+        let counts: Vec<(u32, u32)> = lengths.counts().map(|(length, n)| (*length, n)).collect();
+        assert_eq!(counts, [(5, 2), (6, 2), (9, 1)]);
         let refused = shapes.try_map(|shape| match shape.length() {
             9 => Err("nine"),
             length => Ok(length),

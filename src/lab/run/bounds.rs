@@ -99,23 +99,28 @@ pub fn batch_times(costs: &TableCosts, graph: &CellGraph, most: u32) -> Vec<Nano
 /// The number of nodes of each cell type in all requests.
 fn count_nodes(requests: &Requests, cells: usize) -> Vec<u32> {
     let mut counts = vec![0u32; cells];
-    for graph in requests.graphs.iter() {
+    for (graph, requests) in requests.graphs.counts() {
         match graph {
             CellGraph::Chains(runs) => {
                 for run in runs.iter() {
-                    add_nodes(&mut counts, run.cell, run.length);
+                    add_nodes(&mut counts, run.cell, run.length.saturating_mul(requests));
                 }
             }
             CellGraph::Graph(SharedGraph::Tree(tree)) => {
                 let leaves = tree.leaves();
-                add_nodes(&mut counts, Tree::LEAF, leaves as u32);
+                add_nodes(
+                    &mut counts,
+                    Tree::LEAF,
+                    (leaves as u32).saturating_mul(requests),
+                );
                 if tree.len() > leaves {
-                    add_nodes(&mut counts, Tree::INNER, (tree.len() - leaves) as u32);
+                    let inner = (tree.len() - leaves) as u32;
+                    add_nodes(&mut counts, Tree::INNER, inner.saturating_mul(requests));
                 }
             }
             CellGraph::Graph(graph) => {
                 for cell in graph.cells() {
-                    add_nodes(&mut counts, *cell, 1);
+                    add_nodes(&mut counts, *cell, requests);
                 }
             }
         }

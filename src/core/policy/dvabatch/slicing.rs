@@ -181,8 +181,8 @@ impl NetworkStage {
 pub struct StageDurations {
     slicing: Arc<Slicing>,
     costs: Arc<dyn CostModel>,
-    /// The times that have been computed, by input and batch.
-    known: RefCell<BTreeMap<(u32, u32), StageProfile>>,
+    /// The times that have been computed, by input, and then by batch.
+    known: RefCell<BTreeMap<u32, Vec<Option<StageProfile>>>>,
 }
 
 /// The times of one batch.
@@ -224,10 +224,11 @@ impl StageDurations {
 
     fn with_profile<T>(&self, batch: u32, input: u32, read: impl FnOnce(&StageProfile) -> T) -> T {
         let mut known = self.known.borrow_mut();
-        let profile = known
-            .entry((input, batch))
-            .or_insert_with(|| self.profile(batch, input));
-        read(profile)
+        let by_batch = known.entry(input).or_default();
+        if by_batch.len() <= batch as usize {
+            by_batch.resize_with(batch as usize + 1, || None);
+        }
+        read(by_batch[batch as usize].get_or_insert_with(|| self.profile(batch, input)))
     }
 
     fn profile(&self, batch: u32, input: u32) -> StageProfile {
