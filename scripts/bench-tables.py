@@ -20,6 +20,14 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 BENCHES = ["simulation", "decision", "shared", "submit", "grnn"]
 MILLION = 1_000_000
+WORKERS = """
+name = "workers"
+workload = { model = "lstm", dataset = "traces/europarl-en.csv", requests = 2000000 }
+arrivals = { process = "poisson", rates = [RATE] }
+device = { workers = NUMBER, costs = "scenarios/costs/v100.csv" }
+policy = [{ kind = "cellular", max_batch = 64 }]
+output = { record = "stream", tasks = false }
+"""
 TRACE = """
 name = "trace"
 workload = { model = "lstm", trace = "TRACE" }
@@ -92,7 +100,7 @@ def measure(program, *args):
     seconds, memory = [], []
     for _ in range(3):
         with tempfile.TemporaryDirectory() as out, open(os.devnull, "wb") as nowhere:
-            child = subprocess.Popen([program, *args, "--quiet", "--out", out], cwd=ROOT, stdout=nowhere)
+            child = subprocess.Popen([program, *args, "--threads", "1", "--quiet", "--out", out], cwd=ROOT, stdout=nowhere)
             _, status, used = os.wait4(child.pid, 0)
             if status:
                 raise SystemExit(f"{program} {' '.join(args)} failed")
@@ -108,17 +116,23 @@ def program_table(program):
         output(program, "trace", "gen", "--dataset", "traces/europarl-en.csv", "--rate", "20800", "-n", str(MILLION), "-q", "-o", rows)
         (folder / "trace.toml").write_text(TRACE.replace("TRACE", str(rows)))
         (folder / "trees.toml").write_text(TREES)
+        for workers in (1, 1000):
+            scenario = WORKERS.replace("NUMBER", str(workers)).replace("RATE", str(8000 * workers))
+            (folder / f"{workers}.toml").write_text(scenario)
         ten_million = ["--set", f"workload.requests={10 * MILLION}"]
         runs = [
-            ("10 million requests of `scale/billion`", 10 * MILLION, "scenarios/scale/billion.toml", *ten_million),
-            ("a million requests from a trace in CSV", MILLION, folder / "trace.toml"),
-            ("200,000 trees", 200_000, folder / "trees.toml"),
-            ("BatchMaker's figure 7, both panels", 0, "scenarios/batchmaker/fig7a.toml", "scenarios/batchmaker/fig7b.toml"),
-            ("quickstart", 0, "scenarios/quickstart.toml"),
+            ("10 million requests of `scale/billion`", 10 * MILLION, "sim", "scenarios/scale/billion.toml", *ten_million),
+            ("2 million requests, one worker, batches of 64", 2 * MILLION, "sim", folder / "1.toml"),
+            ("2 million requests, 1,000 workers, batches of 64", 2 * MILLION, "sim", folder / "1000.toml"),
+            ("a million requests from a trace in CSV", MILLION, "sim", folder / "trace.toml"),
+            ("200,000 trees", 200_000, "sim", folder / "trees.toml"),
+            ("BatchMaker's figure 7, both panels", 0, "sim", "scenarios/batchmaker/fig7a.toml", "scenarios/batchmaker/fig7b.toml"),
+            ("quickstart", 0, "sim", "scenarios/quickstart.toml"),
+            ("all claims", 0, "reproduce", "claims"),
         ]
         print("\n| the program as a whole | CPU time | requests in a second of CPU time | peak memory |\n|---|---:|---:|---:|")
         for title, requests, *args in runs:
-            seconds, memory = measure(program, "sim", *map(str, args))
+            seconds, memory = measure(program, *map(str, args))
             rate = rate_text(requests / seconds) if requests else ""
             print(f"| {title} | {time_text(seconds * 1e9)} | {rate} | {memory:.0f} MiB |")
 
