@@ -325,8 +325,7 @@ fn other_requests_are_refused() {
     desk.write("one/t/A/200/requests.csv", log);
     desk.run(&["compare", "two/t", "one/t"])
         .failed(2, "at 200 the log has request 1 at ");
-    let parent =
-        "two: has no summary.csv; it holds the results of 1 scenarios: name one, such as two/t";
+    let parent = "two: has no summary.csv; the results are in two/t";
     desk.run(&["compare", "two", "one/t"]).failed(2, parent);
     desk.write("one/t/A/100/point.json", "{}");
     desk.write(

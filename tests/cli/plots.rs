@@ -150,7 +150,7 @@ fn mistakes_are_named() {
         (&["none"][..], "none: cannot be read: No such file"),
         (
             &["out"],
-            "out: has no summary.csv; it holds the results of 1 scenarios: name one, such as out/t",
+            "out: has no summary.csv; the results are in out/t",
         ),
         (
             &["t.toml"],

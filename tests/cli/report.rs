@@ -322,10 +322,8 @@ fn a_search_has_its_settings_and_its_table() {
 #[test]
 fn mistakes_are_told() {
     let desk = with_results();
-    desk.run(&["report", "out"]).failed(
-        2,
-        "out: has no summary.csv; it holds the results of 1 scenarios: name one, such as out/t",
-    );
+    desk.run(&["report", "out"])
+        .failed(2, "out: has no summary.csv; the results are in out/t");
     desk.run(&["report", "nowhere"]).failed(
         2,
         "nowhere: has no summary.csv; name the folder that a run wrote its results to",

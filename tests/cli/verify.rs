@@ -231,10 +231,7 @@ fn folders_without_a_whole_run_name_the_way_out() {
         2,
         "out/t/A/200: is a part of results, which are verified as a whole; name out/t",
     );
-    verify("out").failed(
-        2,
-        "out: has no run.json; it holds the results of 1 scenarios: name one, such as out/t",
-    );
+    verify("out").failed(2, "out: has no run.json; the results are in out/t");
     fs::remove_dir_all(desk.path("out")).unwrap();
     let words = "tune t.toml --policy A --over max_batch=1,2 --slo 1ns --replications 2 --max-requests 2000 --out out -q";
     desk.run(&words.split(' ').collect::<Vec<_>>()).ok();

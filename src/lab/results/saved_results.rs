@@ -179,17 +179,14 @@ pub fn scenarios_below(path: &Path) -> String {
         .filter(|path| path.join("summary.csv").is_file())
         .collect();
     below.sort();
-    match below.first() {
-        None => {
-            "; name the folder that a run wrote its results to, such as results/sim/NAME".into()
-        }
-        Some(first) => {
-            format!(
-                "; it holds the results of {} scenarios: name one, such as {}",
-                below.len(),
-                first.display()
-            )
-        }
+    match &*below {
+        [] => "; name the folder that a run wrote its results to, such as results/sim/NAME".into(),
+        [only] => format!("; the results are in {}", only.display()),
+        [first, ..] => format!(
+            "; it holds the results of {} scenarios: name one, such as {}",
+            below.len(),
+            first.display()
+        ),
     }
 }
 
