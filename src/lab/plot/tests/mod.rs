@@ -635,11 +635,20 @@ fn errors_say_what_is_wrong_and_what_there_is() {
             .to_string(),
         "has no summary.csv",
     );
+    let parent = tempfile::tempdir().unwrap();
+    let open_parent = || PlotInputs::open(&[parent.path()]).unwrap_err().to_string();
+    let add = |name: &str| {
+        let folder = parent.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("summary.csv"), "").unwrap();
+    };
+    says(open_parent(), "; name the folder that a run wrote");
+    add("one");
+    says(open_parent(), "; the results are in ");
+    add("two");
     says(
-        PlotInputs::open(&[path.parent().unwrap()])
-            .unwrap_err()
-            .to_string(),
-        "name one, such as",
+        open_parent(),
+        "; it holds the results of 2 scenarios: name one, such as ",
     );
 
     let log = path.join("cellular/1000/requests.csv");
