@@ -312,12 +312,12 @@ fn a_long_plan_shows_its_ends() {
         lines[21],
         "and 982 points between them, which --format json lists; finished: 0 of 1002"
     );
-    // 48 bytes for a request, and 60 for its record and summary.
-    let one = "memory: about 103 MiB for the largest run, ";
+    // 4 bytes for a request, and 44 for its record and summary.
+    let one = "memory: about 46 MiB for the largest run, ";
     assert!(planned.stderr.contains(one), "{planned:?}");
     let two = desk.run(&[&words[..], &["--threads", "2"]].concat()).ok();
     assert!(
-        two.stderr.contains("run, 160 MiB for 2 at once; free: "),
+        two.stderr.contains("run, 88 MiB for 2 at once; free: "),
         "{two:?}"
     );
     let all = desk
