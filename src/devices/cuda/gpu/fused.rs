@@ -1,20 +1,22 @@
 //! Steps in one kernel (`kernels/fused.cu`): the rule by which a batch takes it instead of a product by cuBLAS, and the
 //! order of its weights.
 //!
-//! The rule is in one place, `StepRule::batches`. It follows a prototype's measurements on an H100 (µs for an LSTM
-//! step of 1024, in graphs of 24 steps):
+//! The rule is in one place, `StepRule::batches`. It follows measurements of this kernel on an H100
+//! (results/reference/gpu has all of them; µs for an LSTM step of 1024, in graphs of 24 steps):
 //!
-//! | rows | float32, cuBLAS | fused, three TF32 products | bfloat16, cuBLAS | fused |
+//! | rows | float32, cuBLAS | fused | bfloat16, cuBLAS | fused |
 //! | --- | --- | --- | --- | --- |
-//! | 1 | 10.2 | 15.2 | 8.0 | 6.9 to 10.3 |
-//! | 4 | 14.6 | 15.2 | | |
-//! | 8 | 21.6 | 15.6 | 7.4 | 7.1 to 10.9 |
-//! | 16 | 35.6 | 16.5 | 7.3 | 7.6 to 12.2 |
-//! | 32 | 33.4 | | 7.5 | |
+//! | 1 | 12.8 | 10.8 | 10.7 | 7.5 |
+//! | 8 | 27.9 | 11.7 | 10.2 | 8.0 |
+//! | 16 | 38.8 | 12.2 | 10.1 | 8.7 |
+//! | 32 | 34.8 | 17.3 | 10.4 | 9.9 |
+//! | 64 | 41.6 | 24.8 | 12.1 | 13.4 |
+//! | 128 | 66.8 | 51.3 | 14.1 | 24.7 |
+//! | 256 | 107.6 | 97.6 | 18.5 | 46.2 |
+//! | 512 | 187.2 | 186.7 | 23.1 | 91.1 |
 //!
-//! The prototype is faster than cuBLAS in float32 at 8 and at 16 rows. Its best variant in bfloat16 is about as fast as
-//! cuBLAS, and its other variants are slower. So cuBLAS stays the default elsewhere. The kernel of this program has not
-//! been measured on a GPU yet. `device.step_kernels` takes one or the other for all batches, for measurements.
+//! Elsewhere cuBLAS stays the default, since no measurement says that the kernel is faster. `device.step_kernels` takes
+//! one or the other for all batches, for measurements.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -46,15 +48,56 @@ pub(super) struct GatedProduct {
     pub units: u32,
 }
 
-/// The product of the measurements: an LSTM of 1024.
-const MEASURED_PRODUCT: GatedProduct = GatedProduct {
-    gates: 4,
-    inputs: 2048,
-    units: 1024,
-};
+/// A product whose steps were faster in one kernel, up to a number of rows.
+struct MeasuredGain {
+    precision: Precision,
+    gates: u32,
+    /// The widths that were measured are the ends of this range.
+    units: RangeInclusive<u32>,
+    /// The inputs for each unit.
+    inputs: u32,
+    rows: u32,
+}
 
-/// The batches with the fused kernel in float32 by default: those between two measured sizes that both gain.
-const MEASURED_GAIN: RangeInclusive<u32> = 8..=16;
+/// The products of an LSTM, of a node and a leaf of a tree, and the two of a GRU, which were measured together. No batch
+/// above 512 was measured.
+const MEASURED_GAINS: [MeasuredGain; 10] = [
+    measured_gain(Precision::F32, 4, 512..=1024, 2, 512),
+    measured_gain(Precision::F32, 5, 1024..=1024, 2, 512),
+    measured_gain(Precision::F32, 3, 1024..=1024, 1, 512),
+    measured_gain(Precision::F32, 2, 1024..=1024, 2, 128),
+    measured_gain(Precision::F32, 1, 1024..=1024, 2, 128),
+    measured_gain(Precision::Bf16, 4, 1024..=1024, 2, 32),
+    measured_gain(Precision::Bf16, 5, 1024..=1024, 2, 32),
+    measured_gain(Precision::Bf16, 3, 1024..=1024, 1, 64),
+    measured_gain(Precision::Bf16, 2, 1024..=1024, 2, 32),
+    measured_gain(Precision::Bf16, 1, 1024..=1024, 2, 32),
+];
+
+const fn measured_gain(
+    precision: Precision,
+    gates: u32,
+    units: RangeInclusive<u32>,
+    inputs: u32,
+    rows: u32,
+) -> MeasuredGain {
+    MeasuredGain {
+        precision,
+        gates,
+        units,
+        inputs,
+        rows,
+    }
+}
+
+impl MeasuredGain {
+    fn covers(&self, precision: Precision, product: GatedProduct) -> bool {
+        self.precision == precision
+            && self.gates == product.gates
+            && self.units.contains(&product.units)
+            && self.inputs * product.units == product.inputs
+    }
+}
 
 /// What decides between the kernels of a step.
 #[derive(Clone, Copy, Debug)]
@@ -95,12 +138,13 @@ impl StepRule {
         if wanted == StepKernels::Fused {
             return Ok(1..=u32::MAX);
         }
-        let is_measured =
-            architecture == MEASURED && precision == Precision::F32 && product == MEASURED_PRODUCT;
-        if !is_measured {
-            return Err("no measurement says that it is faster here".into());
+        let gain = MEASURED_GAINS
+            .iter()
+            .find(|gain| architecture == MEASURED && gain.covers(precision, product));
+        match gain {
+            Some(gain) => Ok(1..=gain.rows),
+            None => Err("no measurement says that it is faster here".into()),
         }
-        Ok(MEASURED_GAIN)
     }
 }
 
@@ -218,14 +262,41 @@ mod tests {
         let by_default = |precision, architecture, product| {
             rule(StepKernels::Auto, precision, architecture).batches(product)
         };
-        assert_eq!(by_default(Precision::F32, 90, MEASURED_PRODUCT), Ok(8..=16));
-        assert!(by_default(Precision::Bf16, 90, MEASURED_PRODUCT).is_err());
-        assert!(by_default(Precision::F32, 80, MEASURED_PRODUCT).is_err());
-        let wider = GatedProduct {
-            units: 1025,
-            ..MEASURED_PRODUCT
+        let lstm = GatedProduct {
+            gates: 4,
+            inputs: 2048,
+            units: 1024,
         };
-        assert!(by_default(Precision::F32, 90, wider).is_err());
+        let leaf = GatedProduct {
+            gates: 3,
+            inputs: 1024,
+            ..lstm
+        };
+        let narrow = GatedProduct {
+            inputs: 1024,
+            units: 512,
+            ..lstm
+        };
+        assert_eq!(by_default(Precision::F32, 90, lstm), Ok(1..=512));
+        assert_eq!(by_default(Precision::F32, 90, narrow), Ok(1..=512));
+        assert!(by_default(Precision::Bf16, 90, narrow).is_err());
+        assert_eq!(by_default(Precision::Bf16, 90, lstm), Ok(1..=32));
+        assert_eq!(by_default(Precision::Bf16, 90, leaf), Ok(1..=64));
+        assert!(by_default(Precision::F16, 90, lstm).is_err());
+        assert!(by_default(Precision::F32, 80, lstm).is_err());
+        for unmeasured in [
+            GatedProduct {
+                units: 1025,
+                ..lstm
+            },
+            GatedProduct {
+                inputs: 1536,
+                ..lstm
+            },
+            GatedProduct { gates: 6, ..lstm },
+        ] {
+            assert!(by_default(Precision::F32, 90, unmeasured).is_err());
+        }
     }
 
     #[test]
@@ -249,7 +320,7 @@ mod tests {
         );
         assert!(forced(Precision::Tf32, 90).is_err());
         let never = rule(StepKernels::Cublas, Precision::F32, 90);
-        assert!(never.batches(MEASURED_PRODUCT).is_err());
+        assert!(never.batches(product).is_err());
     }
 
     #[test]
