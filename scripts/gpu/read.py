@@ -13,7 +13,7 @@ Floors = namedtuple("Floors", "bytes_per_s operations_per_s cache_bytes_per_s ca
 Verified = namedtuple("Verified", "requests error percent")
 
 # What a run's host did: microseconds of the scheduler and of its submissions.
-HostTimes = namedtuple("HostTimes", "policy point task_us decision_us launches_per_task copied_bytes_per_task")
+HostTimes = namedtuple("HostTimes", "policy point task_us decision_us")
 
 
 def rows_of(path):
@@ -66,16 +66,14 @@ def host_times(runs):
         per_task, per_decision = run.get("scheduler_ns_per_task"), run.get("scheduler_ns_per_decision")
         if not per_task or not per_decision:
             continue
-        tasks = run["decisions"] * per_decision / per_task
-        each = lambda key: run[key] / tasks if key in run else None
-        times.append(HostTimes(run["policy"], run["point"], per_task / 1e3, per_decision / 1e3, each("launches"), each("copied_bytes")))
+        times.append(HostTimes(run["policy"], run["point"], per_task / 1e3, per_decision / 1e3))
     return times
 
 
 def memory_ns(floors, moved):
-    """The least time in which bytes are moved: from the L2 cache if they fit it, since steps are measured back to back."""
-    rate = max(floors.bytes_per_s, floors.cache_bytes_per_s) if moved <= floors.cache_bytes else floors.bytes_per_s
-    return moved / rate * 1e9
+    """The least time in which bytes are moved. Steps are measured back to back, so what fits the L2 cache comes from it."""
+    cached = min(moved, floors.cache_bytes) if floors.cache_bytes_per_s > floors.bytes_per_s else 0
+    return (cached / floors.cache_bytes_per_s + (moved - cached) / floors.bytes_per_s) * 1e9
 
 
 def floor_ns(floors, precision, moved, operations, fused=False):

@@ -11,6 +11,7 @@ use super::call::{BLOCK, KernelCall};
 use super::compile::{FLOORS, LoadedKernels, options};
 use super::cublas::{Cublas, GpuProduct, Handle};
 use super::driver::Gpu;
+use super::graph::{capture, instantiate};
 use super::host::GpuHost;
 use super::memory::GpuMemory;
 use super::weights::elements;
@@ -28,7 +29,7 @@ pub struct Floors {
     pub operations_per_second: f64,
     /// What fits the GPU's cache can be read faster.
     pub cache: CacheFloor,
-    /// The time between the ends of two kernels that do nothing, queued one after the other.
+    /// The time between the ends of two kernels that do nothing, one after the other in a captured graph.
     pub launch: Duration,
 }
 
@@ -43,6 +44,8 @@ pub struct CacheFloor {
 
 /// The number of copies, reads, products or launches that are timed together.
 const TIMES: u32 = 20;
+/// The number of launches in a graph, beside which the launch of the graph itself takes no time.
+const LAUNCHES: u32 = 100;
 
 /// The size of copies is doubled until one takes this long: by then it exceeds the caches of a fast GPU.
 const LONG_COPY: Duration = Duration::from_micros(200);
@@ -119,7 +122,8 @@ fn measure_reads(gpu: &Arc<Gpu>, kernels: &LoadedKernels) -> Result<CacheFloor, 
     })
 }
 
-/// The time of a launch among others.
+/// The time of a launch among others in a graph, as the kernels of a step are launched. Queued one by one, kernels that
+/// do nothing wait for the host.
 fn measure_launches(gpu: &Arc<Gpu>, kernels: &LoadedKernels) -> Result<Duration, DeviceFault> {
     let on = gpu.stream()?;
     let result = GpuMemory::zeros(gpu, size_of::<u32>(), "a launch")?;
@@ -128,8 +132,18 @@ fn measure_launches(gpu: &Arc<Gpu>, kernels: &LoadedKernels) -> Result<Duration,
         (1, 1),
         (0u32, result.address()),
     );
-    // SAFETY: the arguments are the kernel's, and the memory lives until the stream has been waited for.
-    mean_time(gpu, || unsafe { call.queue("a launch", &on) })
+    let template = capture(&on, || {
+        // SAFETY: the arguments are the kernel's, and the memory lives until the stream has been waited for.
+        (0..LAUNCHES).try_for_each(|_| unsafe { call.queue("a launch", &on) })
+    })?;
+    let graph = instantiate(&on, &template)?;
+    // SAFETY: the graph was captured on this stream, and its memory lives until the stream has been waited for.
+    let launches = || {
+        on.call("a graph can't be queued", |on| unsafe {
+            result::graph::launch(graph.raw, on)
+        })
+    };
+    Ok(mean_time(gpu, launches)? / LAUNCHES)
 }
 
 /// The bytes that copies read and write per second.

@@ -15,6 +15,7 @@ pub mod cublas;
 pub mod driver;
 pub mod floors;
 pub mod fused;
+mod graph;
 pub mod grnn;
 mod host;
 pub mod libraries;

@@ -2,14 +2,13 @@
 
 use std::ptr::null_mut;
 
-use cudarc::driver::result::{self, graph::launch};
-use cudarc::driver::sys::{
-    self, CUgraph, CUgraphExec, CUgraphInstantiate_flags, CUgraphNode, CUstreamCaptureMode,
-};
+use cudarc::driver::result::graph::launch;
+use cudarc::driver::sys::{self, CUgraph, CUgraphExec, CUgraphNode};
 
 use super::call::KernelCall;
 use super::cells::{GpuCell, PlannedWork, RowTable, WorkSetup};
 use super::driver::Owned;
+use super::graph::{capture, instantiate};
 use super::stream::{OperandPlaces, StreamState};
 use super::worker::GpuWorker;
 use crate::base::precision::Precision;
@@ -210,9 +209,10 @@ impl PlannedLaunch {
             None => None,
             Some(change) => Some(Box::new(ChangingLaunch::new(stream, change, &mut work)?)),
         };
-        let template = capture(stream, None, &mut work)?;
+        // SAFETY: the work was made for this stream, and does not run before the graph is launched.
+        let template = capture(stream.handle(), || unsafe { queue(&mut work, stream) })?;
         Ok(PlannedLaunch::Graph(
-            instantiate(stream, &template)?,
+            instantiate(stream.handle(), &template)?,
             changing,
         ))
     }
@@ -224,8 +224,14 @@ impl ChangingLaunch {
         mut change: KernelCall,
         work: &mut [PlannedWork],
     ) -> Result<ChangingLaunch, DeviceFault> {
-        let template = capture(stream, Some(&mut change), work)?;
-        let graph = instantiate(stream, &template)?;
+        let on = stream.handle();
+        let template = capture(on, || {
+            // SAFETY: the work was made for this stream, and does not run before the graph is launched.
+            unsafe { change.queue("a change", on) }?;
+            // SAFETY: as above.
+            unsafe { queue(work, stream) }
+        })?;
+        let graph = instantiate(on, &template)?;
         let mut node = null_mut();
         let mut count = 1;
         template.call("a graph has no first node", |raw| {
@@ -276,53 +282,4 @@ unsafe fn queue(work: &mut [PlannedWork], stream: &StreamState) -> Result<(), De
         }
     }
     Ok(())
-}
-
-/// What is said if a graph can't be made.
-const NOT_CAPTURED: &str = "a graph can't be captured";
-
-/// Captures work as a graph, after a change of rows if there is one.
-fn capture(
-    stream: &StreamState,
-    change: Option<&mut KernelCall>,
-    work: &mut [PlannedWork],
-) -> Result<Owned<CUgraph>, DeviceFault> {
-    let on = stream.handle();
-    let refused = NOT_CAPTURED;
-    // The capture neither blocks other threads nor records their calls.
-    let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-    // SAFETY: the stream is alive, and captures nothing yet.
-    on.call(refused, |on| unsafe {
-        result::stream::begin_capture(on, mode)
-    })?;
-    // SAFETY: the work was made for this stream, and does not run before the graph is launched.
-    let changed = change.map_or(Ok(()), |change| unsafe { change.queue("a change", on) });
-    // SAFETY: as above.
-    let queued = changed.and_then(|()| unsafe { queue(work, stream) });
-    // The capture ends even after a fault, so that the stream stays usable. SAFETY: the stream is capturing.
-    let captured = on.call(refused, |on| unsafe { result::stream::end_capture(on) });
-    // SAFETY: it was captured above.
-    let captured = captured.map(|raw| unsafe { Owned::new(&on.gpu, raw, result::graph::destroy) });
-    queued?;
-    captured
-}
-
-/// Makes a graph that can be launched, and uploads it.
-fn instantiate(
-    stream: &StreamState,
-    template: &Owned<CUgraph>,
-) -> Result<Owned<CUgraphExec>, DeviceFault> {
-    let on = stream.handle();
-    let refused = NOT_CAPTURED;
-    // SAFETY: the template is alive.
-    let graph = template.call(refused, |raw| unsafe {
-        result::graph::instantiate(raw, CUgraphInstantiate_flags(0))
-    })?;
-    // SAFETY: it was made above.
-    let graph = unsafe { Owned::new(&on.gpu, graph, result::graph::exec_destroy) };
-    // SAFETY: the graph and the stream are alive.
-    on.call(refused, |on| unsafe {
-        result::graph::upload(graph.raw, on)
-    })?;
-    Ok(graph)
 }
