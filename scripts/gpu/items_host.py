@@ -17,12 +17,8 @@ def judged(bench, precision):
     times = host_times(bench.host(label))
     if not times:
         raise Skip("no run had a task")
-    number = lambda value: "" if value is None else f"{value:.1f}"
-    lines = [
-        (each.policy, f"{each.task_us:.2f}", f"{each.decision_us:.2f}", number(each.launches_per_task), number(each.copied_bytes_per_task))
-        for each in times
-    ]
-    bench.write(f"host-{precision}.txt", table(("policy", "us a task", "us a decision", "launches", "bytes"), lines))
+    lines = [(each.policy, f"{each.task_us:.2f}", f"{each.decision_us:.2f}") for each in times]
+    bench.write(f"host-{precision}.txt", table(("policy", "us a task", "us a decision"), lines))
     cellular = [each.task_us for each in times if each.policy.startswith("cellular")]
     host = ", ".join(f"{each.policy} {each.task_us:.2f}" for each in times)
     served = ", ".join(f"{policy} {peak:.0f}" for policy, peak in peaks(rows).items())

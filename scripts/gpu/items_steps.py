@@ -34,9 +34,12 @@ precision = "{precision}"
 [metrics]
 warmup = "none"
 
+# Decides one task ahead, as in scenarios/validate/gpu, so that the GPU does not wait for the host.
 [[policy]]
 kind      = "cellular"
 max_batch = {batch}
+max_tasks = 1
+ahead     = 1
 """
 
 
