@@ -31,6 +31,8 @@ pub struct Mechanism {
     pub(super) executors: Vec<StageExecutor>,
     /// The stages that may move, in ascending order. A long chain has few of them.
     awake: Vec<Stage>,
+    /// Whether no stage can move until a task ends, unless queries enter the first one.
+    is_settled: bool,
     /// The tasks that run, with their stages.
     running: Vec<(TaskId, Stage)>,
     /// The steps of the last task, kept for their memory.
@@ -46,6 +48,7 @@ impl Mechanism {
             buffers: Buffers::new(sets),
             executors: Vec::new(),
             awake: vec![Stage(0)],
+            is_settled: false,
             running: Vec::new(),
             steps: Vec::new(),
         };
@@ -82,6 +85,7 @@ impl Mechanism {
         let (_, stage) = self
             .running
             .swap_remove(place.expect("a task of the mechanism is running"));
+        self.is_settled = false;
         let RunningItem { item, into, .. } = self.finish(stage);
         self.table.leave(
             &item,
@@ -213,6 +217,9 @@ impl Mechanism {
         conditions: &mut dyn Conditions,
         dispatch: &mut Dispatch<'_>,
     ) {
+        if self.is_settled && !self.enter(lines, conditions, dispatch.now()) {
+            return;
+        }
         // The last stage comes first, because a stage that becomes active frees the one before it.
         let mut moved = true;
         while moved {
@@ -222,11 +229,7 @@ impl Mechanism {
                 next -= 1;
                 let stage = self.awake[next];
                 moved |= self.activate(stage);
-                let executor = &self.executors[stage.index()];
-                if stage == Stage(0)
-                    && executor.state == ExecutorState::Active
-                    && executor.queue.is_empty()
-                {
+                if stage == Stage(0) {
                     self.enter(lines, conditions, dispatch.now());
                 }
                 moved |= self.check(stage, dispatch);
@@ -235,6 +238,7 @@ impl Mechanism {
                 }
             }
         }
+        self.is_settled = true;
     }
 
     /// Makes an inactive executor active if it has a legitimate pair. The used pair is given back, unless it holds
@@ -257,10 +261,17 @@ impl Mechanism {
         legitimate
     }
 
-    /// Lets the queries enter that the conditions choose.
-    fn enter(&mut self, lines: &mut WaitingLines, conditions: &mut dyn Conditions, now: Nanos) {
-        if lines.is_empty() {
-            return;
+    /// Lets the queries enter that the conditions choose, if the first stage waits for any. Returns whether some entered.
+    fn enter(
+        &mut self,
+        lines: &mut WaitingLines,
+        conditions: &mut dyn Conditions,
+        now: Nanos,
+    ) -> bool {
+        let StageExecutor { state, queue, .. } = &self.executors[0];
+        let waits = *state == ExecutorState::Active && queue.is_empty();
+        if lines.is_empty() || !waits {
+            return false;
         }
         let stretchable = self
             .table
@@ -273,7 +284,7 @@ impl Mechanism {
             stretchable: stretchable.map(|(_, row)| row),
         };
         let (row, line, count, input) = match conditions.enter(&entry) {
-            None => return,
+            None => return false,
             Some(Enter::New { line, count, input }) => {
                 (self.table.new_row(now, line), line, count, input)
             }
@@ -291,6 +302,7 @@ impl Mechanism {
             self.table.will_split(row);
         }
         self.executors[0].queue.push_back(item);
+        true
     }
 
     /// Begins the first item of an active executor's queue if its pair is legitimate. Returns whether it has begun.
