@@ -91,13 +91,13 @@ impl SharedRequests {
     }
 }
 
-/// A measure of the memory of requests: 1 for a chain, and the nodes of any other graph.
+/// A measure of the memory of requests: 1 for each, and the nodes of each graph that is stored and no chain.
 fn weigh(requests: &Requests) -> usize {
-    let weights = requests.graphs.iter().map(|graph| match graph {
-        CellGraph::Chains(_) => 1,
+    let nodes = requests.graphs.values().iter().map(|graph| match graph {
+        CellGraph::Chains(_) => 0,
         CellGraph::Graph(graph) => graph.len(),
     });
-    weights.sum()
+    requests.graphs.len() + nodes.sum::<usize>()
 }
 
 #[cfg(test)]

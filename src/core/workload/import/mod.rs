@@ -7,7 +7,6 @@ mod times;
 use std::io::Read;
 use std::sync::Arc;
 
-use crate::core::workload::shared_list::SharedList;
 use csv::StringRecord;
 use serde_json::{Map, Value};
 
@@ -15,6 +14,7 @@ pub use self::columns::ColumnMap;
 use self::columns::{Places, TIMED, TimedFormat};
 use super::input;
 use super::shape::{MAX_LENGTH, Shape};
+use super::shared_list::SharedList;
 use super::trace::{NATIVE_HEADER, Names, class_name};
 use super::treebanks::{self, Notation};
 use crate::base::error::{Error, Result, refuse_if};
