@@ -22,8 +22,8 @@ use batchlab::policy::registry::{Settings, Setup};
 use batchlab::policy::values::PerCell;
 use batchlab::record::RecordOptions;
 use batchlab::record::full::FullRecord;
-use batchlab::task::{Completion, ExtraTime, MemberList, Members, NodeRef, Step, Task};
-use batchlab::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
+use batchlab::task::{Completion, MemberList, NodeRef, Step, Task};
+use batchlab::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
 use batchlab::workload::arrivals::OpenLoop;
 use batchlab::workload::dataset::Dataset;
 use batchlab::workload::model::Model;
@@ -165,19 +165,7 @@ fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32) -> Duration {
             request: RequestId(at.into()),
             node: NodeId(node),
         }));
-        let task = Task {
-            worker: WorkerId(0),
-            stream: StreamId(0),
-            steps: &steps,
-            batch,
-            useful_cells: u64::from(batch),
-            gather: false,
-            extra: ExtraTime::default(),
-            requests: &[],
-            members: Members::Requests,
-            joined: None,
-            iteration: None,
-        };
+        let task = Task::new(WorkerId(0), &steps, &[], u64::from(batch));
         let members = MemberList::Nodes(std::mem::take(&mut nodes));
         let clock = Instant::now();
         cuda.submit(TaskId(u64::from(node)), &task, Some(members));

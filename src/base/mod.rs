@@ -8,6 +8,7 @@ pub mod units;
 pub mod memory;
 
 pub mod files;
+pub mod grow;
 pub mod precision;
 pub mod shipped;
 pub mod step_kernels;

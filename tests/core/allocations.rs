@@ -19,7 +19,7 @@ use batchlab::policy::values::PerCell;
 use batchlab::record::RecordOptions;
 use batchlab::record::full::FullRecord;
 use batchlab::sim::{self, Sim};
-use batchlab::task::{ExtraTime, MemberList, Members, NodeRef, Step, Task};
+use batchlab::task::{MemberList, NodeRef, Step, Task};
 use batchlab::units::{CellId, Nanos, NodeId, Rate, RequestId, StreamId, TaskId, WorkerId};
 use batchlab::workload::arrivals::{OpenLoop, Process};
 use batchlab::workload::dataset::Dataset;
@@ -213,19 +213,8 @@ fn allocations_on_cuda(
         if id == half {
             before = ALLOCATIONS.get();
         }
-        let task = Task {
-            worker: WorkerId(0),
-            stream: StreamId(0),
-            steps: &[step],
-            batch: step.batch,
-            useful_cells: step.cells(),
-            gather: false,
-            extra: ExtraTime::default(),
-            requests: &[],
-            members: Members::Requests,
-            joined: None,
-            iteration: None,
-        };
+        let steps = [step];
+        let task = Task::new(WorkerId(0), &steps, &[], step.cells());
         drop(cuda.spare());
         cuda.submit(TaskId(id as u64), &task, Some(members));
         cuda.wait(None).unwrap();

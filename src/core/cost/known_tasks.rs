@@ -1,127 +1,50 @@
-//! The times and demands of tasks that run the same operators again and again: a stage of a network, or all of it. The
-//! steps of such tasks differ only in their batch and input, so a small table has the results.
+//! The times and demands of tasks whose steps recur in a [list](ListedSteps).
 
 use super::MemberKind;
+use crate::base::grow::grow;
 use crate::base::units::{CellId, Nanos, Share};
-use crate::core::task::{ExtraTime, Step, Task};
+use crate::core::task::{ExtraTime, ListedSteps, Task};
 
-/// Lists of fewer steps are computed as quickly as they are found.
-const FEWEST_STEPS: usize = 4;
-/// The largest number of lists. Policies with more have tasks that seldom repeat.
-const MOST_LISTS: usize = 64;
 /// The largest batch and the largest input whose results are kept.
 const MOST_KEPT: u32 = 1024;
 
-/// The results for the lists of steps that have occurred.
+/// The results for the lists of steps that have occurred, by list, input and batch.
 #[derive(Default)]
 pub struct KnownTasks {
-    lists: Vec<KnownList>,
-}
-
-/// A list of steps, which all have one batch. Those that take an input have the same one.
-struct KnownList {
-    members: MemberKind,
-    /// The steps for a batch of 1 and an input of 1.
-    steps: Box<[Step]>,
-    /// The place of the first step that takes an input.
-    sized: Option<usize>,
-    /// The results by input and batch.
-    results: Vec<Vec<TaskResult>>,
+    lists: Vec<Vec<Vec<TaskResult>>>,
 }
 
 /// What is known of a list of steps at one batch and input.
 #[derive(Clone, Copy, Default)]
 pub struct TaskResult {
-    /// The time after a step of this cell type.
-    time: Option<(Option<CellId>, Nanos)>,
-    demand: Option<Share>,
+    time: Option<KnownTime>,
+    demand: Option<KnownDemand>,
+}
+
+/// The time of a task with such members after a step of this cell type.
+#[derive(Clone, Copy)]
+struct KnownTime {
+    members: MemberKind,
+    before: Option<CellId>,
+    time: Nanos,
+}
+
+#[derive(Clone, Copy)]
+struct KnownDemand {
+    members: MemberKind,
+    demand: Share,
 }
 
 impl KnownTasks {
     /// The results for the steps of a task, or `None` if they are not kept.
     pub fn result(&mut self, task: &Task<'_>) -> Option<&mut TaskResult> {
-        let steps = task.steps;
-        if steps.len() < FEWEST_STEPS || steps[0].batch > MOST_KEPT {
+        let ListedSteps { list, batch, input } = task.listed?;
+        if batch > MOST_KEPT || input > MOST_KEPT {
             return None;
         }
-        let members = MemberKind::from_members(&task.members);
-        let known = self
-            .lists
-            .iter()
-            .position(|list| list.members == members && list.has(steps));
-        let place = match known {
-            Some(place) => place,
-            None if self.lists.len() < MOST_LISTS => {
-                self.lists.push(KnownList::new(members, steps)?);
-                self.lists.len() - 1
-            }
-            None => return None,
-        };
-        self.lists[place].result(steps)
-    }
-}
-
-impl KnownList {
-    /// The list of steps that have one batch and one input, or `None` for other steps.
-    fn new(members: MemberKind, steps: &[Step]) -> Option<KnownList> {
-        let batch = steps[0].batch;
-        let sized = steps.iter().position(|step| step.input > 0);
-        let input = sized.map_or(0, |place| steps[place].input);
-        let is_uniform = |step: &Step| step.batch == batch && [0, input].contains(&step.input);
-        if !steps.iter().all(is_uniform) {
-            return None;
-        }
-        let unit = |step: &Step| Step {
-            batch: 1,
-            input: u32::from(step.input > 0),
-            ..*step
-        };
-        Some(KnownList {
-            members,
-            steps: steps.iter().map(unit).collect(),
-            sized,
-            results: Vec::new(),
-        })
-    }
-
-    /// Whether these are the steps of the list at some batch and input.
-    fn has(&self, steps: &[Step]) -> bool {
-        if self.steps.len() != steps.len() {
-            return false;
-        }
-        let batch = steps[0].batch;
-        let input = self.input(steps);
-        self.steps.iter().zip(steps).all(|(unit, step)| {
-            let expected = Step {
-                batch,
-                input: unit.input * input,
-                ..*unit
-            };
-            *step == expected
-        })
-    }
-
-    /// The input of the steps that take one; 0 if none does.
-    fn input(&self, steps: &[Step]) -> u32 {
-        self.sized.map_or(0, |place| steps[place].input)
-    }
-
-    /// The results at the steps' batch and input, unless the input is too large.
-    fn result(&mut self, steps: &[Step]) -> Option<&mut TaskResult> {
-        let input = self.input(steps);
-        if input > MOST_KEPT {
-            return None;
-        }
-        let input = input as usize;
-        if self.results.len() <= input {
-            self.results.resize_with(input + 1, Vec::new);
-        }
-        let by_batch = &mut self.results[input];
-        let batch = steps[0].batch as usize;
-        if by_batch.len() <= batch {
-            by_batch.resize(batch + 1, TaskResult::default());
-        }
-        Some(&mut by_batch[batch])
+        let by_input = grow(&mut self.lists, list.index());
+        let by_batch = grow(by_input, input as usize);
+        Some(grow(by_batch, batch as usize))
     }
 }
 
@@ -137,20 +60,35 @@ impl TaskResult {
             && task.extra == ExtraTime::default()
             && !task.gather
             && task.joined.is_none();
+        if !is_plain {
+            return compute();
+        }
+        let members = MemberKind::from_members(&task.members);
         match self.time {
-            _ if !is_plain => compute(),
-            Some((known, time)) if known == before => time,
+            Some(known) if known.members == members && known.before == before => known.time,
             _ => {
                 let time = compute();
-                self.time = Some((before, time));
+                self.time = Some(KnownTime {
+                    members,
+                    before,
+                    time,
+                });
                 time
             }
         }
     }
 
     /// The demand of a task, which is computed if it is not known.
-    pub fn demand(&mut self, compute: impl FnOnce() -> Share) -> Share {
-        *self.demand.get_or_insert_with(compute)
+    pub fn demand(&mut self, task: &Task<'_>, compute: impl FnOnce() -> Share) -> Share {
+        let members = MemberKind::from_members(&task.members);
+        match self.demand {
+            Some(known) if known.members == members => known.demand,
+            _ => {
+                let demand = compute();
+                self.demand = Some(KnownDemand { members, demand });
+                demand
+            }
+        }
     }
 }
 
@@ -163,7 +101,8 @@ mod tests {
     use crate::core::cost::table::{CostTable, Overhead, TableCosts};
     use crate::core::cost::task_times::TaskTimes;
     use crate::core::cost::timing::Timing;
-    use crate::core::task::{Joined, Members};
+    use crate::core::task::step_lists::StepLists;
+    use crate::core::task::{Joined, Members, Step};
     use crate::core::workload::model::Model;
     use crate::core::workload::random;
     use crate::core::workload::shared_list::SharedList;
@@ -184,6 +123,7 @@ mod tests {
     fn known_times_and_demands_are_those_that_are_computed() {
         let mut costs = costs();
         let mut times = TaskTimes::new(costs.clone(), &SharedList::default());
+        let mut step_lists = StepLists::default();
         let mut rng = random::sequence(1, 0, "tasks");
         let lists: Vec<Vec<(u16, u32, bool)>> = (0..6)
             .map(|list| {
@@ -229,6 +169,7 @@ mod tests {
                     device: Nanos(rng.random_range(0..2)),
                     ..ExtraTime::default()
                 },
+                listed: step_lists.find(&steps),
                 ..Task::new(WorkerId(0), &steps, &[], 1)
             };
             let before = [None, Some(CellId(0)), Some(CellId(1))][rng.random_range(0..3)];
@@ -241,29 +182,25 @@ mod tests {
     }
 
     #[test]
-    fn what_seldom_repeats_is_not_kept() {
+    fn large_batches_and_inputs_are_not_kept() {
+        let mut lists = StepLists::default();
         let mut known = KnownTasks::default();
-        let mut kept = |steps: &[Step]| {
-            let task = Task::new(WorkerId(0), steps, &[], 1);
+        let mut is_kept = |batch, input| {
+            let steps = [Step {
+                cell: CellId(0),
+                batch,
+                times: 1,
+                input,
+            }; 4];
+            let task = Task {
+                listed: lists.find(&steps),
+                ..Task::new(WorkerId(0), &steps, &[], 1)
+            };
             known.result(&task).is_some()
         };
-        let step = |cell, batch, input| Step {
-            cell: CellId(cell),
-            batch,
-            times: 1,
-            input,
-        };
-        assert!(kept(&[step(0, 8, 5); 4]));
-        assert!(!kept(&[step(0, 8, 5); 3]), "a short list");
-        assert!(!kept(&[step(0, 1025, 5); 4]), "a large batch");
-        assert!(!kept(&[step(0, 8, 1025); 4]), "a large input");
-        let [first, second] = [step(0, 8, 5), step(0, 8, 4)];
-        assert!(!kept(&[first, first, first, second]), "two inputs");
-        assert!(!kept(&[first, first, first, step(0, 7, 5)]), "two batches");
-        for cell in 1..64 {
-            assert!(kept(&[step(cell, 8, 5); 4]));
-        }
-        assert!(!kept(&[step(64, 8, 5); 4]), "the 65th list");
-        assert!(kept(&[step(63, 9, 6); 4]));
+        assert!(is_kept(8, 5));
+        assert!(is_kept(1024, 1024));
+        assert!(!is_kept(1025, 5));
+        assert!(!is_kept(8, 1025));
     }
 }

@@ -8,6 +8,7 @@ use super::known_tasks::KnownTasks;
 use super::noise::Noise;
 use super::table::TableCosts;
 use super::timing::{Start, Timing, task_demand, task_time};
+use crate::base::grow::grow;
 use crate::base::units::{CellId, Nanos, NodeId, Share, WorkerId};
 use crate::core::task::{Members, NodeRef, Part, Task};
 use crate::core::workload::cell_graph::CellGraph;
@@ -95,11 +96,7 @@ impl Timing for TaskTimes {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start {
         let mut start = self.costs.start(task, submit, idle);
         if let Some(further) = self.costs.further_launch(task.batch) {
-            let worker = task.worker.index();
-            if self.decisions.len() <= worker {
-                self.decisions.resize(worker + 1, DecisionCount::default());
-            }
-            let decision = &mut self.decisions[worker];
+            let decision = grow(&mut self.decisions, task.worker.index());
             decision.add(submit);
             let tasks = u64::from(decision.before.saturating_sub(1));
             start.earliest = start.earliest.saturating_add(further.saturating_mul(tasks));
@@ -136,7 +133,7 @@ impl Timing for TaskTimes {
         let Some(known) = self.known.result(task) else {
             return task_demand(&self.costs, task);
         };
-        known.demand(|| task_demand(&self.costs, task))
+        known.demand(task, || task_demand(&self.costs, task))
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {

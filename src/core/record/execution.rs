@@ -1,9 +1,14 @@
 use std::iter::Sum;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::options::RecordOptions;
-use crate::base::units::{Nanos, TaskId, WorkerId};
-use crate::core::task::{Completion, OpenTask, Reason, Round, TaskRow, distinct_cells};
+use crate::base::grow::grow;
+use crate::base::units::{CellId, Nanos, TaskId, WorkerId};
+use crate::core::task::{
+    Completion, ListedSteps, OpenTask, Reason, Round, Step, TaskRow, distinct_cells,
+};
 
 /// What the workers executed and how the policy was called: the part of a record that does not depend on requests.
 #[derive(Debug, Default)]
@@ -26,8 +31,10 @@ pub struct Execution {
     pub task_count: u64,
     /// The sum of all tasks' batch sizes.
     pub batch_sum: u64,
-    /// The number of executions of each cell type at each batch size. Operators follow the cell types.
-    pub batches: Vec<Vec<u64>>,
+    /// The number of executions of each cell type at each batch size, but for those in `lists`.
+    pub(crate) unlisted: Vec<Vec<u64>>,
+    /// The tasks whose steps recur in a list, by list.
+    lists: Vec<Option<ListRuns>>,
     /// The number of executed cells, including padding. A cell with an input of n tokens counts n times; operators
     /// count the cells that they belong to.
     pub executed_cells: u64,
@@ -89,6 +96,48 @@ impl TimedDecisions {
     }
 }
 
+/// The tasks of a list of steps.
+#[derive(Debug)]
+struct ListRuns {
+    steps: Vec<Step>,
+    /// The cell types of the steps.
+    cells: SmallVec<[CellId; 2]>,
+    has_operators: bool,
+    /// The runs of all steps that take no input.
+    unsized_runs: u64,
+    /// The runs of all steps that take an input.
+    sized_runs: u64,
+    /// The number of tasks at each batch size.
+    tasks: Vec<u64>,
+}
+
+impl ListRuns {
+    /// The list of these steps, which has not run. Operators follow the `cells` cell types.
+    fn new(steps: &[Step], cells: usize) -> ListRuns {
+        let runs = |is_sized: bool| {
+            let steps = steps.iter().filter(|step| (step.input > 0) == is_sized);
+            steps.map(|step| u64::from(step.times)).sum()
+        };
+        ListRuns {
+            steps: steps.to_vec(),
+            cells: distinct_cells(steps),
+            has_operators: has_operators(steps, cells),
+            unsized_runs: runs(false),
+            sized_runs: runs(true),
+            tasks: Vec::new(),
+        }
+    }
+}
+
+fn has_operators(steps: &[Step], cells: usize) -> bool {
+    steps.iter().any(|step| step.cell.index() >= cells)
+}
+
+/// Adds executions of a cell type at a batch size.
+fn count(batches: &mut Vec<Vec<u64>>, cell: CellId, batch: u32, executions: u64) {
+    *grow(grow(batches, cell.index()), batch as usize) += executions;
+}
+
 impl Sum for Decisions {
     fn sum<I: Iterator<Item = Decisions>>(iter: I) -> Decisions {
         iter.fold(Decisions::default(), |a, b| Decisions {
@@ -109,7 +158,7 @@ impl Execution {
             options,
             cells,
             spans: vec![Vec::new(); workers],
-            batches: vec![Vec::new(); cells],
+            unlisted: vec![Vec::new(); cells],
             busy: vec![Nanos::ZERO; workers],
             ..Execution::default()
         }
@@ -181,30 +230,59 @@ impl Execution {
         self.useful_cells += task.useful_cells;
         self.add_busy(task.worker, completion.start, completion.finish);
         self.end = self.end.max(completion.finish);
-        let mut cells = 0;
-        let mut has_operators = false;
-        for step in &task.steps {
-            cells += step.cells();
-            has_operators |= step.cell.index() >= self.cells;
-            if self.batches.len() <= step.cell.index() {
-                self.batches.resize_with(step.cell.index() + 1, Vec::new);
-            }
-            let sizes = &mut self.batches[step.cell.index()];
-            if sizes.len() <= step.batch as usize {
-                sizes.resize(step.batch as usize + 1, 0);
-            }
-            sizes[step.batch as usize] += u64::from(step.times);
-        }
-        self.executed_cells += if task.iteration.is_some() {
-            task.steps.iter().map(|step| u64::from(step.batch)).sum()
-        } else if has_operators {
-            task.useful_cells
-        } else {
-            cells
+        self.executed_cells += match task.listed {
+            Some(listed) if task.iteration.is_none() => self.run_list(listed, task),
+            _ => self.run_steps(task),
         };
         if self.options.tasks {
             self.keep_task(completion, task);
         }
+    }
+
+    /// Counts a task whose steps are in a list. Returns its executed cells.
+    fn run_list(&mut self, listed: ListedSteps, task: &OpenTask) -> u64 {
+        let list = grow(&mut self.lists, listed.list.index());
+        let list = list.get_or_insert_with(|| ListRuns::new(&task.steps, self.cells));
+        *grow(&mut list.tasks, listed.batch as usize) += 1;
+        if list.has_operators {
+            return task.useful_cells;
+        }
+        let sized = list.sized_runs * u64::from(listed.input.max(1));
+        u64::from(listed.batch) * (list.unsized_runs + sized)
+    }
+
+    /// Counts the steps of a task. Returns its executed cells.
+    fn run_steps(&mut self, task: &OpenTask) -> u64 {
+        for step in &task.steps {
+            count(&mut self.unlisted, step.cell, step.batch, step.times.into());
+        }
+        if task.iteration.is_some() {
+            task.steps.iter().map(|step| u64::from(step.batch)).sum()
+        } else if has_operators(&task.steps, self.cells) {
+            task.useful_cells
+        } else {
+            task.steps.iter().map(Step::cells).sum()
+        }
+    }
+
+    /// The number of executions of each cell type at each batch size. Operators follow the cell types.
+    pub fn batches(&self) -> Vec<Vec<u64>> {
+        let mut batches = self.unlisted.clone();
+        for list in self.lists.iter().flatten() {
+            for step in &list.steps {
+                for (batch, tasks) in (0..).zip(&list.tasks) {
+                    if *tasks > 0 {
+                        count(
+                            &mut batches,
+                            step.cell,
+                            batch,
+                            tasks * u64::from(step.times),
+                        );
+                    }
+                }
+            }
+        }
+        batches
     }
 
     /// Adds the time of a task to its worker's, unless tasks of other streams ran at that time.
@@ -240,7 +318,12 @@ impl Execution {
             task: completion.task,
             worker: task.worker,
             stream: task.stream,
-            cells: distinct_cells(&task.steps),
+            cells: match task.listed {
+                Some(listed) => self.lists[listed.list.index()]
+                    .as_ref()
+                    .map_or_else(Default::default, |list| list.cells.clone()),
+                None => distinct_cells(&task.steps),
+            },
             batch: task.batch,
             submit: task.submit,
             start: completion.start,
@@ -261,6 +344,8 @@ mod tests {
     use rand::RngExt;
 
     use super::*;
+    use crate::base::units::StreamId;
+    use crate::core::task::step_lists::StepLists;
     use crate::core::workload::random;
 
     /// The busy time of a worker whose tasks run in these spans.
@@ -304,6 +389,55 @@ mod tests {
             assert_eq!(execution.decisions.ns_per_task(), Some(35.0));
         }
         assert_eq!(Decisions::default().ns_per_call(), None);
+    }
+
+    /// Tasks whose steps are in lists count as tasks whose steps are gone through.
+    #[test]
+    fn tasks_of_lists_count_like_others() {
+        let options = RecordOptions {
+            tasks: true,
+            ..RecordOptions::default()
+        };
+        let mut rng = random::sequence(1, 0, "lists");
+        let mut lists = StepLists::default();
+        let [mut with_lists, mut without] = [(); 2].map(|()| Execution::new(1, 3, options));
+        for id in 0..500 {
+            // Some lists have the operator 3, and inputs of 0 occur.
+            let list = rng.random_range(0..5);
+            let (batch, input) = (rng.random_range(1..9), rng.random_range(0..4));
+            let steps: Vec<Step> = (0..=list)
+                .map(|place| Step {
+                    cell: CellId((place * list) % 4),
+                    batch,
+                    times: u32::from(place) + 1,
+                    input: u32::from(place % 2) * input,
+                })
+                .collect();
+            let completion = Completion {
+                task: TaskId(id),
+                start: Nanos(id),
+                finish: Nanos(id + 1),
+            };
+            let listed = lists.find(&steps);
+            assert_eq!(listed.is_some(), steps.len() >= 4);
+            let mut task = OpenTask {
+                worker: WorkerId(0),
+                stream: StreamId(0),
+                steps,
+                batch,
+                useful_cells: 7,
+                submit: Nanos(id),
+                requests: Vec::new(),
+                iteration: None,
+                listed,
+            };
+            with_lists.complete(&completion, &task);
+            task.listed = None;
+            without.complete(&completion, &task);
+        }
+        assert_eq!(with_lists.batches(), without.batches());
+        assert_eq!(with_lists.executed_cells, without.executed_cells);
+        assert_eq!(with_lists.tasks, without.tasks);
     }
 
     #[test]

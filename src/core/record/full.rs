@@ -313,6 +313,7 @@ mod tests {
                 submit: Nanos(5),
                 requests: vec![RequestId(0)],
                 iteration: None,
+                listed: None,
             };
             let completion = Completion {
                 task: TaskId(task),

@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 use std::mem;
 
 use super::histogram::DurationHistogram;
+use crate::base::grow::grow;
 use crate::base::units::{Nanos, RequestId, WorkerId};
 use crate::core::task::{Completion, Iteration, OpenTask};
 
@@ -123,10 +124,7 @@ impl Tokens {
         self.all_blocks += time * u128::from(capacity);
         self.most_blocks = self.most_blocks.max(blocks);
         self.capacity = capacity;
-        if self.workers.len() <= worker.index() {
-            self.workers
-                .resize_with(worker.index() + 1, DecodingWorker::default);
-        }
+        grow(&mut self.workers, worker.index());
         let mut ended = mem::take(&mut self.ended);
         ended.clear();
         if decodes {

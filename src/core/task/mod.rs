@@ -2,6 +2,7 @@
 //! metric.
 
 mod launches;
+pub(super) mod step_lists;
 pub(super) mod worker_set;
 
 use std::collections::VecDeque;
@@ -10,8 +11,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub use self::launches::{LaunchUnit, Launches, Wave};
+use self::step_lists::StepLists;
+pub use self::step_lists::{ListedSteps, StepListId};
 use self::worker_set::WorkerSet;
 use crate::base::error::Error;
+use crate::base::grow::grow;
 use crate::base::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 
 /// One submission of a batch to a worker.
@@ -39,6 +43,8 @@ pub struct Task<'a> {
     /// What an iteration of a language model does; `None` for other models. The batch of its step is the number of
     /// tokens that are fed, and the input is the context that is read.
     pub iteration: Option<Iteration>,
+    /// The list that has these steps, if they recur. [`Dispatch`] sets it.
+    pub listed: Option<ListedSteps>,
 }
 
 impl<'a> Task<'a> {
@@ -62,6 +68,7 @@ impl<'a> Task<'a> {
             members: Members::Requests,
             joined: None,
             iteration: None,
+            listed: None,
         }
     }
 
@@ -415,22 +422,36 @@ impl<'a> Dispatch<'a> {
         );
         let padded: Vec<Step>;
         let mut task = *task;
-        if task.steps.iter().any(|step| self.pads(step.cell)) {
+        task.listed = self.tasks.lists.find(task.steps);
+        if self.pads_any(&task) {
             padded = self.pad(task.steps);
             task.steps = &padded;
+            task.listed = self.tasks.lists.find(task.steps);
         }
         let id = self.tasks.open(self.now, &task);
         self.sink.submit(id, &task);
         id
     }
 
+    /// Whether the device has batch sizes for the cell of any step. It is found out once for each list.
+    fn pads_any(&mut self, task: &Task<'_>) -> bool {
+        let list = task.listed.map(|listed| listed.list.index());
+        if let Some(list) = list
+            && let Some(Some(known)) = self.tasks.list_pads.get(list)
+        {
+            return *known;
+        }
+        let pads_any = task.steps.iter().any(|step| self.pads(step.cell));
+        if let Some(list) = list {
+            *grow(&mut self.tasks.list_pads, list) = Some(pads_any);
+        }
+        pads_any
+    }
+
     /// Whether the device has batch sizes for a cell. It is asked once for each cell.
     fn pads(&mut self, cell: CellId) -> bool {
-        let known = &mut self.tasks.pads;
-        if known.len() <= cell.index() {
-            known.resize(cell.index() + 1, None);
-        }
-        *known[cell.index()].get_or_insert_with(|| !self.sink.batches(cell).is_empty())
+        let known = grow(&mut self.tasks.pads, cell.index());
+        *known.get_or_insert_with(|| !self.sink.batches(cell).is_empty())
     }
 
     /// The steps at the device's batch sizes.
@@ -513,6 +534,9 @@ pub struct TaskBook {
     spare: Vec<(Vec<RequestId>, Vec<Step>)>,
     /// Whether the device has batch sizes for each cell, as far as it was asked.
     pads: Vec<Option<bool>>,
+    lists: StepLists,
+    /// Whether the device has batch sizes for any cell of each list, as far as it was asked.
+    list_pads: Vec<Option<bool>>,
     /// The sequences that were preempted since the engine last took them.
     pub(crate) preempted: Vec<RequestId>,
 }
@@ -527,6 +551,7 @@ pub struct OpenTask {
     pub submit: Nanos,
     pub requests: Vec<RequestId>,
     pub iteration: Option<Iteration>,
+    pub listed: Option<ListedSteps>,
 }
 
 impl OpenTask {
@@ -536,6 +561,7 @@ impl OpenTask {
             stream: self.stream,
             batch: self.batch,
             iteration: self.iteration,
+            listed: self.listed,
             ..Task::new(self.worker, &self.steps, &self.requests, self.useful_cells)
         }
     }
@@ -577,6 +603,7 @@ impl TaskBook {
             submit: now,
             requests,
             iteration: task.iteration,
+            listed: task.listed,
         }));
         id
     }

@@ -184,13 +184,13 @@ pub fn write_batches(path: &Path, execution: &Execution, cells: &[CellType]) -> 
 pub fn batch_lines(execution: &Execution, cells: &[CellType]) -> impl Iterator<Item = BatchLine> {
     cells
         .iter()
-        .zip(&execution.batches)
+        .zip(execution.batches())
         .flat_map(|(cell, sizes)| {
-            let executed = (0..).zip(sizes).filter(|(_, tasks)| **tasks > 0);
+            let executed = (0..).zip(sizes).filter(|(_, tasks)| *tasks > 0);
             executed.map(|(batch, tasks)| BatchLine {
                 cell: cell.name.clone(),
                 batch,
-                tasks: *tasks,
+                tasks,
             })
         })
 }
@@ -398,7 +398,7 @@ mod tests {
     fn tasks_and_batches_name_their_cells() {
         let cells = Model::TreeLstm.cell_types();
         let mut run = record(&[]);
-        run.execution.batches = vec![vec![0, 0, 3], vec![0, 7]];
+        run.execution.unlisted = vec![vec![0, 0, 3], vec![0, 7]];
         run.execution.tasks.push(TaskRow {
             task: TaskId(4),
             worker: WorkerId(1),
@@ -418,7 +418,7 @@ mod tests {
             "cell,batch,tasks\ninternal,2,3\nleaf,1,7\n"
         );
         let comma = Model::Dnn("a,b".into()).cell_types();
-        run.execution.batches = vec![vec![0, 1]];
+        run.execution.unlisted = vec![vec![0, 1]];
         assert_eq!(
             read(|path| write_batches(path, &run.execution, &comma)),
             "cell,batch,tasks\n\"a,b\",1,1\n"

@@ -278,7 +278,7 @@ impl Target {
         };
         let runs_several_steps = inputs.runs_several_steps(run.policy);
         let mut found = Vec::new();
-        for (cell, counts) in (0..).map(CellId).zip(&execution.batches) {
+        for (cell, counts) in (0..).map(CellId).zip(&execution.batches()) {
             let Some(step) = inputs.steps.get(cell.index()) else {
                 break;
             };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Stage;
 use super::table::Query;
+use crate::base::grow::grow;
 use crate::base::units::{NodeId, Share};
 use crate::core::cost::timing::mean_demand;
 use crate::core::cost::{CostModel, MemberKind};
@@ -224,11 +225,8 @@ impl StageDurations {
 
     fn with_profile<T>(&self, batch: u32, input: u32, read: impl FnOnce(&StageProfile) -> T) -> T {
         let mut known = self.known.borrow_mut();
-        let by_batch = known.entry(input).or_default();
-        if by_batch.len() <= batch as usize {
-            by_batch.resize_with(batch as usize + 1, || None);
-        }
-        read(by_batch[batch as usize].get_or_insert_with(|| self.profile(batch, input)))
+        let known = grow(known.entry(input).or_default(), batch as usize);
+        read(known.get_or_insert_with(|| self.profile(batch, input)))
     }
 
     fn profile(&self, batch: u32, input: u32) -> StageProfile {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{BufferPair, Stage};
+use crate::base::grow::grow;
 use crate::core::policy::prelude::*;
 
 /// The number of a batch in the table.
@@ -104,10 +105,7 @@ impl BatchRow {
 
 /// Sets the count of a stage.
 fn set(counts: &mut Vec<u32>, stage: Stage, to: u32) {
-    if counts.len() <= stage.index() {
-        counts.resize(stage.index() + 1, 0);
-    }
-    counts[stage.index()] = to;
+    *grow(counts, stage.index()) = to;
 }
 
 /// The batches that are not over.

@@ -2,11 +2,11 @@
 
 use super::fake::Fake;
 use super::{Cuda, Options, Service, network};
-use crate::base::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
+use crate::base::units::{CellId, NodeId, RequestId, TaskId, WorkerId};
 use crate::core::backend::Backend;
 use crate::core::policy::cellular::Cellular;
 use crate::core::policy::values::{BatchSizes, PerCell};
-use crate::core::task::{Completion, ExtraTime, MemberList, Members, NodeRef, Step, Task};
+use crate::core::task::{Completion, MemberList, NodeRef, Step, Task};
 use crate::core::workload::model::Model;
 use crate::core::workload::random;
 use crate::core::workload::shape::Shape;
@@ -63,17 +63,8 @@ impl<'d> Hand<'d> {
 
     pub fn submit(&mut self, worker: u16, steps: &[Step], members: MemberList) {
         let task = Task {
-            worker: WorkerId(worker),
-            stream: StreamId(0),
-            steps,
             batch: 1,
-            useful_cells: 1,
-            gather: false,
-            extra: ExtraTime::default(),
-            requests: &[],
-            members: Members::Requests,
-            joined: None,
-            iteration: None,
+            ..Task::new(WorkerId(worker), steps, &[], 1)
         };
         self.cuda.submit(TaskId(self.next), &task, Some(members));
         self.next += 1;
