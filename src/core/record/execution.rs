@@ -313,17 +313,21 @@ impl Execution {
         self.spans[worker.index()].clear();
     }
 
+    /// The distinct cell types of a task's steps.
+    fn distinct_cells(&self, task: &OpenTask) -> SmallVec<[CellId; 2]> {
+        let list = task.listed.map(|listed| listed.list.index());
+        match list.and_then(|list| self.lists.get(list)?.as_ref()) {
+            Some(list) => list.cells.clone(),
+            None => distinct_cells(&task.steps),
+        }
+    }
+
     fn keep_task(&mut self, completion: &Completion, task: &OpenTask) {
         let row = TaskRow {
             task: completion.task,
             worker: task.worker,
             stream: task.stream,
-            cells: match task.listed {
-                Some(listed) => self.lists[listed.list.index()]
-                    .as_ref()
-                    .map_or_else(Default::default, |list| list.cells.clone()),
-                None => distinct_cells(&task.steps),
-            },
+            cells: self.distinct_cells(task),
             batch: task.batch,
             submit: task.submit,
             start: completion.start,
@@ -423,11 +427,11 @@ mod tests {
             let mut task = OpenTask {
                 worker: WorkerId(0),
                 stream: StreamId(0),
-                steps,
+                steps: steps.into(),
                 batch,
                 useful_cells: 7,
                 submit: Nanos(id),
-                requests: Vec::new(),
+                requests: SmallVec::new(),
                 iteration: None,
                 listed,
             };

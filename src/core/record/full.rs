@@ -286,6 +286,8 @@ impl Recorder for FullRecord {
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
     use crate::base::units::{CellId, StreamId};
     use crate::core::task::Step;
@@ -302,7 +304,7 @@ mod tests {
             let open = OpenTask {
                 worker: WorkerId(worker),
                 stream: StreamId(0),
-                steps: vec![Step {
+                steps: smallvec![Step {
                     cell: CellId(0),
                     batch: 1,
                     times: 1,
@@ -311,7 +313,7 @@ mod tests {
                 batch: 1,
                 useful_cells: 1,
                 submit: Nanos(5),
-                requests: vec![RequestId(0)],
+                requests: smallvec![RequestId(0)],
                 iteration: None,
                 listed: None,
             };

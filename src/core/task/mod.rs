@@ -531,7 +531,7 @@ pub struct TaskBook {
     /// The workers with each number of unfinished tasks, so that no instant looks at all workers.
     by_unfinished: Vec<WorkerSet>,
     /// The lists of tasks that are done, kept for their memory.
-    spare: Vec<(Vec<RequestId>, Vec<Step>)>,
+    spare: Vec<TaskLists>,
     /// Whether the device has batch sizes for each cell, as far as it was asked.
     pads: Vec<Option<bool>>,
     lists: StepLists,
@@ -541,15 +541,18 @@ pub struct TaskBook {
     pub(crate) preempted: Vec<RequestId>,
 }
 
+/// The lists of an open task. Those of most tasks are so short that they lie in it.
+type TaskLists = (SmallVec<[RequestId; 4]>, SmallVec<[Step; 1]>);
+
 /// What the engine keeps of a task until it is done.
 pub struct OpenTask {
     pub worker: WorkerId,
     pub stream: StreamId,
-    pub steps: Vec<Step>,
+    pub steps: SmallVec<[Step; 1]>,
     pub batch: u32,
     pub useful_cells: u64,
     pub submit: Nanos,
-    pub requests: Vec<RequestId>,
+    pub requests: SmallVec<[RequestId; 4]>,
     pub iteration: Option<Iteration>,
     pub listed: Option<ListedSteps>,
 }
@@ -590,7 +593,10 @@ impl TaskBook {
 
     fn open(&mut self, now: Nanos, task: &Task<'_>) -> TaskId {
         let id = TaskId(self.submitted_tasks());
-        let (mut requests, mut steps) = self.spare.pop().unwrap_or_default();
+        let (mut requests, mut steps) = TaskLists::default();
+        if task.requests.len() > requests.inline_size() || task.steps.len() > steps.inline_size() {
+            (requests, steps) = self.spare.pop().unwrap_or_default();
+        }
         requests.extend_from_slice(task.requests);
         steps.extend_from_slice(task.steps);
         self.set_unfinished(task.worker, self.unfinished_tasks(task.worker) + 1);
@@ -664,9 +670,11 @@ impl TaskBook {
 
     /// Keeps the memory of a task that is done.
     pub(crate) fn recycle(&mut self, mut done: OpenTask) {
-        done.requests.clear();
-        done.steps.clear();
-        self.spare.push((done.requests, done.steps));
+        if done.requests.spilled() || done.steps.spilled() {
+            done.requests.clear();
+            done.steps.clear();
+            self.spare.push((done.requests, done.steps));
+        }
     }
 }
 
