@@ -1,11 +1,18 @@
 //! Lists that grow with the places that are asked for.
 
 /// The value at a place of a list, which grows up to it.
+#[inline]
 pub fn grow<T: Default>(list: &mut Vec<T>, place: usize) -> &mut T {
     if list.len() <= place {
-        list.resize_with(place + 1, T::default);
+        extend(list, place + 1);
     }
     &mut list[place]
+}
+
+/// Most calls find the place, so that growing is not part of them.
+#[cold]
+fn extend<T: Default>(list: &mut Vec<T>, length: usize) {
+    list.resize_with(length, T::default);
 }
 
 #[cfg(test)]

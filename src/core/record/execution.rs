@@ -121,7 +121,7 @@ impl ListRuns {
         ListRuns {
             steps: steps.to_vec(),
             cells: distinct_cells(steps),
-            has_operators: has_operators(steps, cells),
+            has_operators: steps.iter().any(|step| step.cell.index() >= cells),
             unsized_runs: runs(false),
             sized_runs: runs(true),
             tasks: Vec::new(),
@@ -129,11 +129,8 @@ impl ListRuns {
     }
 }
 
-fn has_operators(steps: &[Step], cells: usize) -> bool {
-    steps.iter().any(|step| step.cell.index() >= cells)
-}
-
 /// Adds executions of a cell type at a batch size.
+#[inline]
 fn count(batches: &mut Vec<Vec<u64>>, cell: CellId, batch: u32, executions: u64) {
     *grow(grow(batches, cell.index()), batch as usize) += executions;
 }
@@ -253,15 +250,19 @@ impl Execution {
 
     /// Counts the steps of a task. Returns its executed cells.
     fn run_steps(&mut self, task: &OpenTask) -> u64 {
+        let mut cells = 0;
+        let mut has_operators = false;
         for step in &task.steps {
+            cells += step.cells();
+            has_operators |= step.cell.index() >= self.cells;
             count(&mut self.unlisted, step.cell, step.batch, step.times.into());
         }
         if task.iteration.is_some() {
             task.steps.iter().map(|step| u64::from(step.batch)).sum()
-        } else if has_operators(&task.steps, self.cells) {
+        } else if has_operators {
             task.useful_cells
         } else {
-            task.steps.iter().map(Step::cells).sum()
+            cells
         }
     }
 

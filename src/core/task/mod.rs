@@ -541,18 +541,24 @@ pub struct TaskBook {
     pub(crate) preempted: Vec<RequestId>,
 }
 
-/// The lists of an open task. Those of most tasks are so short that they lie in it.
-type TaskLists = (SmallVec<[RequestId; 4]>, SmallVec<[Step; 1]>);
+/// The lengths up to which lists lie in the open task, as those of most tasks do.
+const REQUESTS_INSIDE: usize = 4;
+const STEPS_INSIDE: usize = 1;
+
+type TaskLists = (
+    SmallVec<[RequestId; REQUESTS_INSIDE]>,
+    SmallVec<[Step; STEPS_INSIDE]>,
+);
 
 /// What the engine keeps of a task until it is done.
 pub struct OpenTask {
     pub worker: WorkerId,
     pub stream: StreamId,
-    pub steps: SmallVec<[Step; 1]>,
+    pub steps: SmallVec<[Step; STEPS_INSIDE]>,
     pub batch: u32,
     pub useful_cells: u64,
     pub submit: Nanos,
-    pub requests: SmallVec<[RequestId; 4]>,
+    pub requests: SmallVec<[RequestId; REQUESTS_INSIDE]>,
     pub iteration: Option<Iteration>,
     pub listed: Option<ListedSteps>,
 }
@@ -593,12 +599,7 @@ impl TaskBook {
 
     fn open(&mut self, now: Nanos, task: &Task<'_>) -> TaskId {
         let id = TaskId(self.submitted_tasks());
-        let (mut requests, mut steps) = TaskLists::default();
-        if task.requests.len() > requests.inline_size() || task.steps.len() > steps.inline_size() {
-            (requests, steps) = self.spare.pop().unwrap_or_default();
-        }
-        requests.extend_from_slice(task.requests);
-        steps.extend_from_slice(task.steps);
+        let (requests, steps) = self.copy_lists(task);
         self.set_unfinished(task.worker, self.unfinished_tasks(task.worker) + 1);
         self.open.push_back(Some(OpenTask {
             worker: task.worker,
@@ -612,6 +613,20 @@ impl TaskBook {
             listed: task.listed,
         }));
         id
+    }
+
+    #[inline]
+    fn copy_lists(&mut self, task: &Task<'_>) -> TaskLists {
+        if task.requests.len() <= REQUESTS_INSIDE && task.steps.len() <= STEPS_INSIDE {
+            return (
+                SmallVec::from_slice(task.requests),
+                SmallVec::from_slice(task.steps),
+            );
+        }
+        let (mut requests, mut steps) = self.spare.pop().unwrap_or_default();
+        requests.extend_from_slice(task.requests);
+        steps.extend_from_slice(task.steps);
+        (requests, steps)
     }
 
     pub(crate) fn close(&mut self, id: TaskId) -> OpenTask {
