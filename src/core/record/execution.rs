@@ -96,7 +96,7 @@ impl TimedDecisions {
     }
 }
 
-/// The tasks of a list of steps.
+/// The tasks that ran a list of steps.
 #[derive(Debug)]
 struct ListRuns {
     steps: Vec<Step>,
@@ -228,8 +228,8 @@ impl Execution {
         self.add_busy(task.worker, completion.start, completion.finish);
         self.end = self.end.max(completion.finish);
         self.executed_cells += match task.listed {
-            Some(listed) if task.iteration.is_none() => self.run_list(listed, task),
-            _ => self.run_steps(task),
+            Some(listed) if task.iteration.is_none() => self.count_list(listed, task),
+            _ => self.count_steps(task),
         };
         if self.options.tasks {
             self.keep_task(completion, task);
@@ -237,7 +237,7 @@ impl Execution {
     }
 
     /// Counts a task whose steps are in a list. Returns its executed cells.
-    fn run_list(&mut self, listed: ListedSteps, task: &OpenTask) -> u64 {
+    fn count_list(&mut self, listed: ListedSteps, task: &OpenTask) -> u64 {
         let list = grow(&mut self.lists, listed.list.index());
         let list = list.get_or_insert_with(|| ListRuns::new(&task.steps, self.cells));
         *grow(&mut list.tasks, listed.batch as usize) += 1;
@@ -249,7 +249,7 @@ impl Execution {
     }
 
     /// Counts the steps of a task. Returns its executed cells.
-    fn run_steps(&mut self, task: &OpenTask) -> u64 {
+    fn count_steps(&mut self, task: &OpenTask) -> u64 {
         let mut cells = 0;
         let mut has_operators = false;
         for step in &task.steps {

@@ -541,10 +541,12 @@ pub struct TaskBook {
     pub(crate) preempted: Vec<RequestId>,
 }
 
-/// The lengths up to which lists lie in the open task, as those of most tasks do.
+/// The most requests that lie in an open task. Longer lists have memory of their own.
 const REQUESTS_INSIDE: usize = 4;
+/// The most steps that lie in an open task.
 const STEPS_INSIDE: usize = 1;
 
+/// The requests and the steps of an open task.
 type TaskLists = (
     SmallVec<[RequestId; REQUESTS_INSIDE]>,
     SmallVec<[Step; STEPS_INSIDE]>,
@@ -615,6 +617,7 @@ impl TaskBook {
         id
     }
 
+    /// Copies a task's requests and steps, if they are long into memory that is kept.
     #[inline]
     fn copy_lists(&mut self, task: &Task<'_>) -> TaskLists {
         if task.requests.len() <= REQUESTS_INSIDE && task.steps.len() <= STEPS_INSIDE {

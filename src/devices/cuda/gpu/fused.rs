@@ -48,44 +48,69 @@ pub(super) struct GatedProduct {
     pub units: u32,
 }
 
-/// A product whose steps were faster in one kernel, up to a number of rows.
-struct MeasuredGain {
-    precision: Precision,
+/// A cell's product, whatever its width.
+#[derive(Clone, Copy)]
+struct GatedCell {
     gates: u32,
-    /// The widths that were measured are the ends of this range.
-    units: RangeInclusive<u32>,
     /// The inputs for each unit.
     inputs: u32,
+}
+
+const LSTM: GatedCell = GatedCell {
+    gates: 4,
+    inputs: 2,
+};
+const TREE_NODE: GatedCell = GatedCell {
+    gates: 5,
+    inputs: 2,
+};
+const TREE_LEAF: GatedCell = GatedCell {
+    gates: 3,
+    inputs: 1,
+};
+/// The two products of a GRU, which were measured together.
+const GRU_GATES: GatedCell = GatedCell {
+    gates: 2,
+    inputs: 2,
+};
+const GRU_CANDIDATE: GatedCell = GatedCell {
+    gates: 1,
+    inputs: 2,
+};
+
+/// A cell whose steps were faster in one kernel, up to a number of rows.
+struct MeasuredGain {
+    precision: Precision,
+    cell: GatedCell,
+    /// The widths that were measured are the ends of this range.
+    units: RangeInclusive<u32>,
     rows: u32,
 }
 
-/// The products of an LSTM, of a node and a leaf of a tree, and the two of a GRU, which were measured together. No batch
-/// above 512 was measured.
+/// What was faster. No batch above 512 was measured.
 const MEASURED_GAINS: [MeasuredGain; 10] = [
-    measured_gain(Precision::F32, 4, 512..=1024, 2, 512),
-    measured_gain(Precision::F32, 5, 1024..=1024, 2, 512),
-    measured_gain(Precision::F32, 3, 1024..=1024, 1, 512),
-    measured_gain(Precision::F32, 2, 1024..=1024, 2, 128),
-    measured_gain(Precision::F32, 1, 1024..=1024, 2, 128),
-    measured_gain(Precision::Bf16, 4, 1024..=1024, 2, 32),
-    measured_gain(Precision::Bf16, 5, 1024..=1024, 2, 32),
-    measured_gain(Precision::Bf16, 3, 1024..=1024, 1, 64),
-    measured_gain(Precision::Bf16, 2, 1024..=1024, 2, 32),
-    measured_gain(Precision::Bf16, 1, 1024..=1024, 2, 32),
+    measured_gain(Precision::F32, LSTM, 512..=1024, 512),
+    measured_gain(Precision::F32, TREE_NODE, 1024..=1024, 512),
+    measured_gain(Precision::F32, TREE_LEAF, 1024..=1024, 512),
+    measured_gain(Precision::F32, GRU_GATES, 1024..=1024, 128),
+    measured_gain(Precision::F32, GRU_CANDIDATE, 1024..=1024, 128),
+    measured_gain(Precision::Bf16, LSTM, 1024..=1024, 32),
+    measured_gain(Precision::Bf16, TREE_NODE, 1024..=1024, 32),
+    measured_gain(Precision::Bf16, TREE_LEAF, 1024..=1024, 64),
+    measured_gain(Precision::Bf16, GRU_GATES, 1024..=1024, 32),
+    measured_gain(Precision::Bf16, GRU_CANDIDATE, 1024..=1024, 32),
 ];
 
 const fn measured_gain(
     precision: Precision,
-    gates: u32,
+    cell: GatedCell,
     units: RangeInclusive<u32>,
-    inputs: u32,
     rows: u32,
 ) -> MeasuredGain {
     MeasuredGain {
         precision,
-        gates,
+        cell,
         units,
-        inputs,
         rows,
     }
 }
@@ -93,9 +118,9 @@ const fn measured_gain(
 impl MeasuredGain {
     fn covers(&self, precision: Precision, product: GatedProduct) -> bool {
         self.precision == precision
-            && self.gates == product.gates
+            && self.cell.gates == product.gates
             && self.units.contains(&product.units)
-            && self.inputs * product.units == product.inputs
+            && self.cell.inputs * product.units == product.inputs
     }
 }
 
