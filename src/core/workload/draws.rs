@@ -26,29 +26,41 @@ pub struct Draws<'a> {
 impl<'a> Draws<'a> {
     /// Draws the shape and the class of the next request. The class is 0 without classes.
     pub fn draw(&mut self) -> (Shape, u16) {
-        self.draw_by(ShapeDraws::draw)
+        let (shapes, class) = self.draw_class();
+        (shapes.draw(), class)
     }
 
-    /// Draws the next request, whose shape this function draws from a dataset.
+    /// Draws the class of the next request. Returns the dataset from which its shape is drawn next, and the class.
     #[inline]
-    fn draw_by<'s, T>(&'s mut self, draw: impl Fn(&'s mut ShapeDraws<'a>) -> T) -> (T, u16) {
+    fn draw_class(&mut self) -> (&mut ShapeDraws<'a>, u16) {
         let class = match &mut self.classes {
             None => 0,
             Some((shares, random)) => shares.sample(random),
         };
-        // A shape is drawn for every request, so that classes with datasets of their own shift no other.
-        let mut drawn = draw(&mut self.shapes);
-        if let Some(Some(own)) = self.own.get_mut(class) {
-            drawn = draw(own);
-        }
-        (drawn, class as u16)
+        let shapes = match self.own.get_mut(class) {
+            Some(Some(own)) => {
+                // A shape is drawn for every request, so that classes with datasets of their own shift no other.
+                self.shapes.skip();
+                own
+            }
+            _ => &mut self.shapes,
+        };
+        (shapes, class as u16)
     }
 }
 
-/// Draws the shapes of a dataset.
+/// The number of rows that are drawn at once.
+const BLOCK: usize = 64;
+
+/// Draws the shapes of a dataset. The rows of a table are drawn in blocks, so that the processor draws a row while it
+/// still looks up the one before.
 pub struct ShapeDraws<'a> {
     sampler: Sampler<'a>,
     random: RandomSequence,
+    /// The rows of a table that were drawn last.
+    rows: [u32; BLOCK],
+    /// The place in `rows` of the next row.
+    next_row: usize,
     /// The graph of each row of a table that was drawn, or else the graph of the last shape.
     graphs: Vec<Option<CellGraph>>,
     /// The last shape that is in no table.
@@ -60,13 +72,39 @@ impl<'a> ShapeDraws<'a> {
         ShapeDraws {
             sampler,
             random,
+            rows: [0; BLOCK],
+            next_row: BLOCK,
             graphs: Vec::new(),
             last: Shape::Fixed,
         }
     }
 
     fn draw(&mut self) -> Shape {
-        self.sampler.draw(&mut self.random)
+        match self.sampler.table() {
+            Some(rows) => rows[self.draw_row()].0.clone(),
+            None => self.sampler.draw(&mut self.random),
+        }
+    }
+
+    /// Draws a shape that is not used.
+    fn skip(&mut self) {
+        match self.sampler.table() {
+            Some(_) => _ = self.draw_row(),
+            None => _ = self.sampler.draw(&mut self.random),
+        }
+    }
+
+    /// Draws a row of a table.
+    #[inline]
+    fn draw_row(&mut self) -> usize {
+        if self.next_row == BLOCK {
+            for row in &mut self.rows {
+                *row = self.sampler.draw_row(&mut self.random) as u32;
+            }
+            self.next_row = 0;
+        }
+        self.next_row += 1;
+        self.rows[self.next_row - 1] as usize
     }
 
     /// Draws a shape with its graph. The graph of a row of a table is made once.
@@ -74,7 +112,7 @@ impl<'a> ShapeDraws<'a> {
     fn draw_unfolded(&mut self, model: &Model) -> (&Shape, &CellGraph) {
         let (place, shape) = match self.sampler.table() {
             Some(rows) => {
-                let row = self.sampler.draw_row(&mut self.random);
+                let row = self.draw_row();
                 (row, &rows[row].0)
             }
             None => {
@@ -122,8 +160,8 @@ impl RequestSupply for Drawn<'_> {
     }
 
     fn next(&mut self, arrival: Nanos) -> Request<'_> {
-        let model = self.model;
-        let (unfolded, class) = self.draws.draw_by(|shapes| shapes.draw_unfolded(model));
+        let (shapes, class) = self.draws.draw_class();
+        let unfolded = shapes.draw_unfolded(self.model);
         let id = RequestId(self.next);
         self.next += 1;
         Request::new(id, arrival, unfolded, self.classes.get(usize::from(class)))

@@ -434,7 +434,7 @@ impl<'s> RunInputs<'s> {
                     let times =
                         process.times(load.rate(), supply.count() as usize, random("arrivals"));
                     if !checked {
-                        return Ok(Box::new(OpenLoop::from_supply(supply, times)));
+                        return Ok(Box::new(OpenLoop::from_supply(supply, Box::new(times))));
                     }
                     let times: Vec<Nanos> = times.collect();
                     within_the_clock(&times)

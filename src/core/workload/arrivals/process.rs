@@ -169,12 +169,52 @@ impl Process {
     }
 }
 
-/// Arrival times that are drawn as they are taken.
-pub type ArrivalTimes = Box<dyn Iterator<Item = Nanos>>;
+/// The number of arrival times that are drawn at once.
+const BLOCK: usize = 64;
+
+/// Fills a block with the next times.
+type DrawBlock = dyn FnMut(&mut [Nanos]);
+
+/// Arrival times. They are drawn in blocks, so that the processor draws a time while it still computes the one before.
+pub struct ArrivalTimes {
+    draw: Box<DrawBlock>,
+    block: [Nanos; BLOCK],
+    /// The place in the block of the next time.
+    next: usize,
+    /// The number of times that have not been taken.
+    left: usize,
+}
+
+impl Iterator for ArrivalTimes {
+    type Item = Nanos;
+
+    #[inline]
+    fn next(&mut self) -> Option<Nanos> {
+        if self.left == 0 {
+            return None;
+        }
+        if self.next == BLOCK {
+            (self.draw)(&mut self.block[..self.left.min(BLOCK)]);
+            self.next = 0;
+        }
+        self.left -= 1;
+        self.next += 1;
+        Some(self.block[self.next - 1])
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
 
 /// The first `n` times.
-fn first_times(n: usize, next: impl FnMut() -> Nanos + 'static) -> ArrivalTimes {
-    Box::new(iter::repeat_with(next).take(n))
+fn first_times(n: usize, mut next: impl FnMut() -> Nanos + 'static) -> ArrivalTimes {
+    ArrivalTimes {
+        draw: Box::new(move |block| block.fill_with(&mut next)),
+        block: [Nanos::ZERO; BLOCK],
+        next: BLOCK,
+        left: n,
+    }
 }
 
 pub fn check_rate(rate: Rate) -> Result<(), String> {

@@ -46,10 +46,12 @@ impl<'a> Sampler<'a> {
             first_rows: Vec::new(),
         };
         let mut first_rows = Vec::with_capacity(parts + 1);
+        let mut row = 0;
         for part in 0..=parts {
-            let row = sampler
-                .ends
-                .partition_point(|end| sampler.part(*end) < part);
+            // Parts ascend, and the last row ends in the last part.
+            while sampler.part(sampler.ends[row]) < part {
+                row += 1;
+            }
             first_rows.push(row as u32);
         }
         sampler.first_rows = first_rows;
