@@ -31,6 +31,7 @@ pub fn run(
 ) -> Result<()> {
     let decides_when_idle = policy.decides_when_idle();
     let mut engine = Engine {
+        next_arrival: source.peek(),
         source,
         policy,
         backend,
@@ -48,7 +49,7 @@ pub fn run(
             engine.repeat_iterations(wake);
             engine.admit_until_decision(wake)?;
         }
-        let until = engine.source.peek().into_iter().chain(wake).min();
+        let until = engine.next_arrival.into_iter().chain(wake).min();
         let first = engine.backend.wait(until);
         if first.is_none() && until.is_none() {
             // Nothing runs, nothing will arrive, and the policy has set no wake-up.
@@ -65,6 +66,8 @@ pub fn run(
 
 struct Engine<'a, R> {
     source: &'a mut dyn RequestSource,
+    /// The answer of [`RequestSource::peek`], which only an arrival or a departure changes.
+    next_arrival: Option<Nanos>,
     policy: &'a mut dyn Policy,
     backend: &'a mut dyn Backend,
     recorder: &'a mut R,
@@ -121,12 +124,13 @@ impl<R: Recorder> Engine<'_, R> {
     /// Passes the requests that have arrived to the policy.
     #[inline]
     fn admit_requests(&mut self, now: Nanos) -> Result<()> {
-        while self.source.peek().is_some_and(|arrival| arrival <= now) {
+        while self.next_arrival.is_some_and(|arrival| arrival <= now) {
             let request = self.source.pop();
             self.recorder.arrive(&request, now);
             let shape = &request.shape.without_output();
             let request = Request { shape, ..request };
             self.policy.arrive(&request, &mut self.outcomes);
+            self.next_arrival = self.source.peek();
             self.settle(now)?;
         }
         Ok(())
@@ -145,7 +149,7 @@ impl<R: Recorder> Engine<'_, R> {
             return;
         }
         let mut quiet = self.recorder.quiet_iterations(worker);
-        let until = self.source.peek().into_iter().chain(wake).min();
+        let until = self.next_arrival.into_iter().chain(wake).min();
         while quiet > 0
             && !self.must_end()
             && let Some(completion) = self.backend.next_completion()
@@ -202,7 +206,7 @@ impl<R: Recorder> Engine<'_, R> {
             return Ok(());
         };
         let until = wake.map_or(completion, |wake| wake.min(completion));
-        while let Some(arrival) = self.source.peek()
+        while let Some(arrival) = self.next_arrival
             && arrival < until
             && !self.must_end()
         {
@@ -259,24 +263,25 @@ impl<R: Recorder> Engine<'_, R> {
             None => true,
             Some(reason) => {
                 self.recorder.fail(*request, now, reason);
-                self.source.note_departure(*request, now);
+                self.source.note_departures(&[*request], now);
                 false
             }
         });
         self.recorder.finish(finished, now);
-        for request in finished.drain(..) {
-            self.source.note_departure(request, now);
-        }
+        self.source.note_departures(finished, now);
+        finished.clear();
         let Rejections {
             requests, reasons, ..
         } = &mut self.outcomes.rejected;
-        for request in requests.drain(..) {
-            self.recorder.reject(request, now);
-            self.source.note_departure(request, now);
+        for request in requests.iter() {
+            self.recorder.reject(*request, now);
         }
+        self.source.note_departures(requests, now);
+        requests.clear();
         for (request, reason) in reasons.drain(..) {
             self.recorder.explain_rejection(request, now, reason);
         }
+        self.next_arrival = self.source.peek();
         Ok(())
     }
 }

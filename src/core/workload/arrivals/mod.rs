@@ -49,8 +49,8 @@ pub trait RequestSource {
     /// [`RequestSource::peek`] returns `None`.
     fn pop(&mut self) -> Request<'_>;
 
-    /// Takes note that a request has left. In a closed loop its client thinks, then sends the next one.
-    fn note_departure(&mut self, request: RequestId, now: Nanos);
+    /// Takes note that requests have left. In a closed loop their clients think, then send the next ones.
+    fn note_departures(&mut self, requests: &[RequestId], now: Nanos);
 }
 
 /// The requests of a source, in the order of their numbers.
@@ -133,7 +133,7 @@ impl RequestSource for OpenLoop<'_> {
         self.requests.next(at)
     }
 
-    fn note_departure(&mut self, _: RequestId, _: Nanos) {}
+    fn note_departures(&mut self, _: &[RequestId], _: Nanos) {}
 }
 
 /// The time that a client thinks before it sends its next request.
@@ -212,16 +212,18 @@ impl RequestSource for ClosedLoop<'_> {
         self.requests.next(at)
     }
 
-    fn note_departure(&mut self, request: RequestId, now: Nanos) {
-        let client = self.sender.remove(&request).expect("a request leaves once");
-        let think = match self.think {
-            Think::Constant(time) => time,
-            Think::Exponential(mean) => {
-                let times: f64 = Exp1.sample(&mut self.thoughts[client as usize]);
-                Nanos::round(mean.0 as f64 * times)
-            }
-        };
-        self.due.push(Reverse((now.saturating_add(think), client)));
+    fn note_departures(&mut self, requests: &[RequestId], now: Nanos) {
+        for request in requests {
+            let client = self.sender.remove(request).expect("a request leaves once");
+            let think = match self.think {
+                Think::Constant(time) => time,
+                Think::Exponential(mean) => {
+                    let times: f64 = Exp1.sample(&mut self.thoughts[client as usize]);
+                    Nanos::round(mean.0 as f64 * times)
+                }
+            };
+            self.due.push(Reverse((now.saturating_add(think), client)));
+        }
     }
 }
 
@@ -249,9 +251,9 @@ mod tests {
         assert_eq!((first.id, first.arrival), (RequestId(0), Nanos::ZERO));
         source.pop();
         assert_eq!(source.peek(), None, "both clients wait");
-        source.note_departure(RequestId(1), Nanos(7));
+        source.note_departures(&[RequestId(1)], Nanos(7));
         assert_eq!(source.peek(), Some(Nanos(17)));
-        source.note_departure(RequestId(0), Nanos(7));
+        source.note_departures(&[RequestId(0)], Nanos(7));
         // Both are due at 17: client 0 sends first, although its answer came last.
         assert_eq!(
             (source.pop().id, source.pop().id),
@@ -261,8 +263,8 @@ mod tests {
             source.sender,
             HashMap::from([(RequestId(2), 0), (RequestId(3), 1)])
         );
-        source.note_departure(RequestId(2), Nanos(20));
-        source.note_departure(RequestId(3), Nanos(20));
+        source.note_departures(&[RequestId(2)], Nanos(20));
+        source.note_departures(&[RequestId(3)], Nanos(20));
         assert_eq!(source.pop().arrival, Nanos(30));
         assert_eq!(
             source.peek(),
@@ -296,7 +298,7 @@ mod tests {
             source.pop();
             order
                 .iter()
-                .for_each(|id| source.note_departure(RequestId((*id).into()), Nanos(5)));
+                .for_each(|id| source.note_departures(&[RequestId((*id).into())], Nanos(5)));
             [source.pop().arrival, source.pop().arrival]
         };
         assert_eq!(times([0, 1]), times([1, 0]));
@@ -309,7 +311,7 @@ mod tests {
         let mut source = ClosedLoop::new(&requests, 1, think, &mut random::sequence(1, 0, "think"));
         let mut now = source.pop().arrival;
         for id in 0..20_000 {
-            source.note_departure(RequestId(id), now);
+            source.note_departures(&[RequestId(id)], now);
             now = source.pop().arrival;
         }
         assert!((now.0 as f64 / 20_000.0 - 1_000.0).abs() < 30.0, "{now}");
