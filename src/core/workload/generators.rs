@@ -212,10 +212,11 @@ impl Treebank {
         if span == 2 {
             return 1;
         }
-        let class = SPLITS
+        // A sum has no branch that the processor could guess wrong.
+        let class: usize = SPLITS
             .iter()
-            .position(|(most, ..)| span <= *most)
-            .expect("the last class is open");
+            .map(|(most, ..)| usize::from(span > *most))
+            .sum();
         let (_, [left_single, right_single], _) = SPLITS[class];
         let u: f64 = rng.random();
         if u < left_single {
@@ -237,28 +238,31 @@ pub fn complete_tree(leaves: u32) -> Tree {
 /// A binary tree in post-order; `left_part` gives the leaves of a span's left part. It is called for each span before
 /// the spans below, the left one first.
 fn binary_tree(leaves: u32, mut left_part: impl FnMut(u32) -> u32) -> Tree {
-    // A span with n leaves has 2 n - 1 nodes, and its last node, here counted from 1, is the root of its tree.
-    let mut parents = vec![0; 2 * leaves as usize - 1];
-    // The spans to the right, which are still to be split, with the numbers of nodes before them.
+    // A span with n leaves has 2 n - 1 nodes, the last of which is the root of its tree.
+    let mut parents = vec![Tree::NO_PARENT; 2 * leaves as usize - 1].into_boxed_slice();
+    // The spans to the right, which are still to be split, with the numbers of nodes before them. Leaves are left out.
     let mut later: SmallVec<[(u32, u32); 32]> = SmallVec::new();
     let mut before = 0;
     let mut span = leaves;
-    loop {
-        while span > 1 {
-            let root = before + 2 * span - 1;
-            let left = left_part(span);
-            let left_root = before + 2 * left - 1;
-            parents[left_root as usize - 1] = root;
-            parents[root as usize - 2] = root;
-            later.push((left_root, span - left));
+    while span > 1 {
+        let root = before + 2 * span - 2;
+        let left = left_part(span);
+        let right = span - left;
+        let behind_left = before + 2 * left - 1;
+        parents[behind_left as usize - 1] = root;
+        parents[root as usize - 1] = root;
+        if left > 1 {
+            if right > 1 {
+                later.push((behind_left, right));
+            }
             span = left;
-        }
-        match later.pop() {
-            Some(next) => (before, span) = next,
-            None => break,
+        } else if right > 1 {
+            (before, span) = (behind_left, right);
+        } else {
+            (before, span) = later.pop().unwrap_or((0, 0));
         }
     }
-    Tree::from_parents(&parents).expect("a node in post-order has its parent behind it")
+    Tree::in_order(parents)
 }
 
 #[cfg(test)]

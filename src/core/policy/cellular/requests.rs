@@ -148,14 +148,15 @@ impl TreeState {
         let parents = self.tree.parents();
         let missing = &mut self.missing;
         missing.resize(parents.len(), 0);
+        // No branch depends on the form of the tree, which the processor could not guess.
         for &parent in parents {
-            // The first child shows that its parent is an inner node, which the node above then misses.
-            if parent != Tree::NO_PARENT && missing[parent as usize] & IS_INNER == 0 {
-                missing[parent as usize] |= IS_INNER;
-                let above = parents[parent as usize];
-                if above != Tree::NO_PARENT {
-                    missing[above as usize] += 1;
-                }
+            if parent != Tree::NO_PARENT {
+                missing[parent as usize] = IS_INNER;
+            }
+        }
+        for (node, &parent) in parents.iter().enumerate() {
+            if parent != Tree::NO_PARENT {
+                missing[parent as usize] += u32::from(missing[node] >= IS_INNER);
             }
         }
     }
@@ -243,11 +244,14 @@ impl Released<'_> {
                 state.graph.subgraphs()[self.subgraph as usize].nodes
             }
             GraphRest::Tree(state) => {
+                // Every node is written, and the next one takes its place if it is not ready: no branch to guess.
+                let mut end = ready.len();
+                ready.resize(end + state.missing.len(), 0);
                 for (node, missing) in (0..).zip(&state.missing) {
-                    if *missing == IS_INNER {
-                        ready.push(node);
-                    }
+                    ready[end] = node;
+                    end += usize::from(*missing == IS_INNER);
                 }
+                ready.truncate(end);
                 state.inner_left
             }
         }
@@ -392,16 +396,20 @@ impl LiveRequests {
             }
             GraphRest::Tree(state) => {
                 let parents = state.tree.parents();
+                // As in `list_entries`, there is no branch to guess.
+                let mut end = ready.len();
+                ready.resize(end + places.len(), 0);
                 for place in places {
                     let parent = parents[ready[place] as usize];
-                    if parent != Tree::NO_PARENT {
-                        let missing = &mut state.missing[parent as usize];
-                        *missing -= 1;
-                        if *missing == IS_INNER {
-                            ready.push(parent);
-                        }
+                    if parent == Tree::NO_PARENT {
+                        continue;
                     }
+                    let missing = &mut state.missing[parent as usize];
+                    *missing -= 1;
+                    ready[end] = parent;
+                    end += usize::from(*missing == IS_INNER);
                 }
+                ready.truncate(end);
             }
         }
     }

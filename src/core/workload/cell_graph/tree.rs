@@ -5,6 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::OnceLock;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::Graph;
 use crate::base::units::CellId;
 
@@ -49,25 +51,36 @@ impl Tree {
             .iter()
             .map(|parent| parent.wrapping_sub(1))
             .collect();
-        let heights = match heights_in_order(&parents) {
-            Some(heights) => heights,
-            None => {
-                check_parents(one_based)?;
-                climb(&parents).map_err(|node| {
-                    format!(
-                        "node {} never reaches the root: its parents form a cycle",
-                        node + 1
-                    )
-                })?
-            }
-        };
+        if let Some(heights) = heights_in_order(&parents) {
+            return Ok(Tree::new(parents, &heights));
+        }
+        check_parents(one_based)?;
+        let heights = climb(&parents).map_err(|node| {
+            format!(
+                "node {} never reaches the root: its parents form a cycle",
+                node + 1
+            )
+        })?;
+        Ok(Tree::new(parents, &heights))
+    }
+
+    /// Makes a tree of the parents of its nodes, counted from 0. Each parent stands behind its children.
+    ///
+    /// # Panics
+    /// The parents are in another order, or the last node is not the root.
+    pub(in crate::core::workload) fn in_order(parents: Box<[u32]>) -> Tree {
+        let heights = heights_in_order(&parents).expect("each node stands behind its children");
+        Tree::new(parents, &heights)
+    }
+
+    fn new(parents: Box<[u32]>, heights: &[u32]) -> Tree {
         let leaves = heights.iter().filter(|height| **height == 0).count();
-        Ok(Tree {
+        Tree {
             leaves: leaves as u32,
             height: heights.iter().max().copied().unwrap_or(0),
             parents,
             graph: OnceLock::new(),
-        })
+        }
     }
 
     #[allow(clippy::len_without_is_empty)] // a tree has at least one node
@@ -90,9 +103,10 @@ impl Tree {
 
     /// For each node, the edges to its deepest leaf.
     pub fn heights(&self) -> Vec<u32> {
-        heights_in_order(&self.parents)
-            .or_else(|| climb(&self.parents).ok())
-            .expect("a tree has no cycle")
+        match heights_in_order(&self.parents) {
+            Some(heights) => heights.into_vec(),
+            None => climb(&self.parents).expect("a tree has no cycle"),
+        }
     }
 
     /// The edges from the root to the deepest leaf.
@@ -166,13 +180,16 @@ fn read_plain(text: &[u8], numbers: &mut Vec<u32>) -> bool {
     digits > 0
 }
 
+/// The heights of a tree's nodes. Those of most parse trees need no memory of their own.
+type Heights = SmallVec<[u32; 128]>;
+
 /// The heights of the nodes, if each has a later one as its parent, and the last is the root. Most trees are in this
 /// order, which leaves no room for a cycle or a second root.
-fn heights_in_order(parents: &[u32]) -> Option<Vec<u32>> {
+fn heights_in_order(parents: &[u32]) -> Option<Heights> {
     let (&Tree::NO_PARENT, others) = parents.split_last()? else {
         return None;
     };
-    let mut heights = vec![0; parents.len()];
+    let mut heights: Heights = smallvec![0; parents.len()];
     for (node, &parent) in others.iter().enumerate() {
         if parent as usize <= node {
             return None;
