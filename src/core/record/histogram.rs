@@ -1,5 +1,7 @@
 //! A histogram of durations that keeps three decimal digits, as HdrHistogram does.
 
+use crate::base::grow::grow;
+
 /// A value is kept with this number of its highest bits, so it is wrong by less than 0.1 %.
 const BITS: u32 = 11;
 
@@ -44,11 +46,24 @@ impl DurationHistogram {
         self.sum += u128::from(duration) * u128::from(times);
         self.max = self.max.max(duration);
         self.len += times;
-        let place = place_of(duration);
-        if self.counts.len() <= place {
-            self.counts.resize(place + 1, 0);
+        *grow(&mut self.counts, place_of(duration)) += times;
+    }
+
+    /// Adds durations that occurred once each.
+    #[inline]
+    pub fn add_all(&mut self, durations: impl Iterator<Item = u64>) {
+        let mut sum = 0;
+        let mut max = self.max;
+        let mut len = 0;
+        for duration in durations {
+            sum += u128::from(duration);
+            max = max.max(duration);
+            len += 1;
+            *grow(&mut self.counts, place_of(duration)) += 1;
         }
-        self.counts[place] += times;
+        self.sum += sum;
+        self.max = max;
+        self.len += len;
     }
 
     /// The number of durations at a place.

@@ -1,6 +1,3 @@
-use std::collections::VecDeque;
-use std::hint::black_box;
-
 use crate::base::units::{Nanos, RequestId};
 
 /// What is kept of a request while it is in the system.
@@ -13,6 +10,8 @@ pub struct RequestLife {
     pub length: u32,
     /// The place of the request's class, or 0 without classes.
     pub class: u16,
+    /// Whether the record logs the request.
+    pub is_logged: bool,
 }
 
 /// The lives of the requests in the system.
@@ -21,10 +20,12 @@ pub struct RequestLife {
 /// lives lie close together, each in the place that was vacated last.
 #[derive(Debug, Default)]
 pub(super) struct Lives {
-    /// The place of each life from `oldest` on, or [`HAS_LEFT`].
-    places: VecDeque<u32>,
-    /// The number of the oldest request in the system.
-    oldest: u64,
+    /// The place of each life from the number `first` on, or [`HAS_LEFT`].
+    places: Vec<u32>,
+    /// The number of the request with the first place.
+    first: u64,
+    /// The number of places before that of the oldest request in the system.
+    passed: usize,
     lives: Vec<RequestLife>,
     vacant: Vec<u32>,
 }
@@ -35,12 +36,12 @@ const HAS_LEFT: u32 = u32::MAX;
 impl Lives {
     /// The number of requests that have arrived.
     pub fn count_arrived(&self) -> u64 {
-        self.oldest + self.places.len() as u64
+        self.first + self.places.len() as u64
     }
 
     /// The requests in the system, in the order of their numbers.
     pub fn requests(&self) -> Vec<RequestId> {
-        (self.oldest..)
+        (self.first..)
             .zip(&self.places)
             .filter(|(_, place)| **place != HAS_LEFT)
             .map(|(request, _)| RequestId(request))
@@ -60,7 +61,20 @@ impl Lives {
                 self.lives.len() as u32 - 1
             }
         };
-        self.places.push_back(place);
+        if self.places.len() == self.places.capacity() {
+            self.forget_passed();
+        }
+        self.places.push(place);
+    }
+
+    /// Removes the places before that of the oldest request, if they are at least half of all.
+    #[cold]
+    fn forget_passed(&mut self) {
+        if 2 * self.passed >= self.places.len() {
+            self.places.drain(..self.passed);
+            self.first += self.passed as u64;
+            self.passed = 0;
+        }
     }
 
     /// The life of a request.
@@ -69,51 +83,37 @@ impl Lives {
     /// The request has left.
     #[inline]
     pub fn get_mut(&mut self, request: RequestId) -> &mut RequestLife {
-        let place = self.index(request).map_or(HAS_LEFT, |i| self.places[i]);
-        assert!(
-            place != HAS_LEFT,
-            "request {request} was submitted after it had left"
-        );
+        let place = match self.places.get(self.index(request)) {
+            Some(&place) if place != HAS_LEFT => place,
+            _ => panic!("request {request} was submitted after it had left"),
+        };
         &mut self.lives[place as usize]
     }
 
-    /// Removes a request.
+    /// Removes requests, and appends their lives to `removed`. The processor does not wait for one life before it loads
+    /// the next, so it is quicker to remove many at once.
     ///
     /// # Panics
-    /// The request has left.
-    #[inline]
-    pub fn remove(&mut self, request: RequestId) -> RequestLife {
-        let index = self.index(request);
-        let place = index.map_or(HAS_LEFT, |i| {
-            std::mem::replace(&mut self.places[i], HAS_LEFT)
-        });
-        assert!(place != HAS_LEFT, "request {request} left twice");
-        self.vacant.push(place);
-        while self.places.front() == Some(&HAS_LEFT) {
-            self.places.pop_front();
-            self.oldest += 1;
+    /// A request has left.
+    pub fn remove_all(&mut self, requests: &[RequestId], removed: &mut Vec<RequestLife>) {
+        for &request in requests {
+            let index = self.index(request);
+            let place = match self.places.get_mut(index) {
+                Some(place) if *place != HAS_LEFT => std::mem::replace(place, HAS_LEFT),
+                _ => panic!("request {request} left twice"),
+            };
+            self.vacant.push(place);
+            removed.push(self.lives[place as usize]);
         }
-        self.lives[place as usize]
+        while self.places.get(self.passed) == Some(&HAS_LEFT) {
+            self.passed += 1;
+        }
     }
 
-    /// Loads the lives of requests into the cache. The processor does not wait for one before it loads the next.
+    /// The index of a request in `places`, which is none of them if the request has left long ago.
     #[inline]
-    pub fn load(&self, requests: &[RequestId]) {
-        let mut all = 0;
-        for request in requests {
-            let place = self.index(*request).and_then(|i| self.places.get(i));
-            if let Some(life) = place.and_then(|place| self.lives.get(*place as usize)) {
-                // A life may lie across two cache lines, so both ends are read.
-                all ^= life.arrival.0 ^ u64::from(life.class);
-            }
-        }
-        black_box(all);
-    }
-
-    /// The index of a request in `places`. `None` if it and all before it have left.
-    #[inline]
-    fn index(&self, request: RequestId) -> Option<usize> {
-        Some(request.0.checked_sub(self.oldest)? as usize)
+    fn index(&self, request: RequestId) -> usize {
+        request.0.wrapping_sub(self.first) as usize
     }
 }
 
@@ -136,6 +136,7 @@ mod tests {
                 start: Nanos::MAX,
                 length: rng.random_range(1..100),
                 class: rng.random_range(0..3),
+                is_logged: rng.random(),
             };
             lives.push(life);
             known.insert(RequestId(number), life);
@@ -147,13 +148,15 @@ mod tests {
                 lives.get_mut(request).start = Nanos(7);
                 let mut life = known.remove(&request).unwrap();
                 life.start = Nanos(7);
-                lives.load(&[request]);
-                assert_eq!(lives.remove(request), life);
+                let mut removed = Vec::new();
+                lives.remove_all(&[request], &mut removed);
+                assert_eq!(removed, [life]);
             }
             assert_eq!(lives.count_arrived(), number + 1);
             assert!(lives.requests().iter().eq(known.keys()));
         }
         assert!(lives.lives.len() < 200, "places are used again");
+        assert!(lives.places.capacity() < 2_000, "old numbers are forgotten");
     }
 
     #[test]
@@ -166,9 +169,10 @@ mod tests {
                 start: Nanos::MAX,
                 length: 1,
                 class: 0,
+                is_logged: false,
             });
         }
-        lives.remove(RequestId(0));
-        lives.remove(RequestId(0));
+        lives.remove_all(&[RequestId(0)], &mut Vec::new());
+        lives.remove_all(&[RequestId(0)], &mut Vec::new());
     }
 }

@@ -12,6 +12,8 @@ pub struct Presence {
     pub bounds: [u64; 5],
     /// The number of requests of the whole run.
     pub requests: u64,
+    /// The number of the first, and of the last, requests whose times are kept.
+    pub part: u64,
     /// The number of requests in the system.
     pub(super) inside: u64,
     since: Nanos,
@@ -39,6 +41,7 @@ impl Presence {
         Presence {
             bounds,
             requests,
+            part: requests.div_ceil(PARTS),
             ..Presence::default()
         }
     }
@@ -66,19 +69,14 @@ impl Presence {
     }
 
     /// Adds a served request with its times from arrival to start and from start to finish, in nanoseconds.
+    #[inline]
     pub fn add_served(&mut self, number: u64, wait: u64, service: u64) {
-        let part = self.part();
-        if number < part {
+        if number < self.part {
             self.first_services.add(service, 1);
         }
-        if number >= self.requests - part {
+        if number >= self.requests - self.part {
             self.last_waits.add(wait, 1);
         }
-    }
-
-    /// The number of the first, and of the last, requests whose times are kept.
-    pub fn part(&self) -> u64 {
-        self.requests.div_ceil(PARTS)
     }
 
     /// The first and last arrival.

@@ -1,3 +1,5 @@
+use std::iter;
+
 use crate::base::units::Nanos;
 
 /// What the requests of a run, or those of one class, add up to. Both kinds of records add requests as they arrived and
@@ -29,9 +31,9 @@ pub struct FinishCounts {
 }
 
 impl FinishCounts {
-    pub fn add(&mut self, good: bool) {
-        self.all += 1;
-        self.good += u64::from(good);
+    pub fn add(&mut self, other: FinishCounts) {
+        self.all += other.all;
+        self.good += other.good;
     }
 }
 
@@ -60,13 +62,16 @@ impl Tally {
         good
     }
 
-    /// Adds a request that finished at or after the first measured arrival of the run. `late` says whether it finished
-    /// after the last arrival of the run.
-    pub fn add_finish(&mut self, at: Nanos, good: bool, late: bool) {
+    /// Adds requests that finished at an instant, which is not before the first measured arrival of the run. `late` says
+    /// whether it is after the last arrival of the run.
+    pub fn add_finishes(&mut self, at: Nanos, finishes: FinishCounts, late: bool) {
         if late {
-            self.late[usize::from(good)].push(at)
+            let missed = finishes.all - finishes.good;
+            for (times, count) in self.late.iter_mut().zip([missed, finishes.good]) {
+                times.extend(iter::repeat_n(at, count as usize));
+            }
         } else {
-            self.inside.add(good)
+            self.inside.add(finishes);
         }
     }
 }

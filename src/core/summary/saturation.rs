@@ -26,9 +26,9 @@ pub(super) fn is_saturated(presence: &Presence) -> Option<bool> {
     if presence.requests < FEWEST_ARRIVALS || quarter == 0 {
         return None;
     }
-    let service = median(&presence.first_services, presence.part())?;
+    let service = median(&presence.first_services, presence.part)?;
     // A great overload shows even in a short period: the last requests waited longer than the whole period.
-    let last_wait = median(&presence.last_waits, presence.part());
+    let last_wait = median(&presence.last_waits, presence.part);
     if last_wait.is_some_and(|wait| wait > period && wait > SERVICES_IN_A_LONG_WAIT * service) {
         return Some(true);
     }
@@ -63,7 +63,13 @@ pub(super) fn presence(run: &OrderedRecord<'_>) -> Option<Presence> {
     let bounds = presence
         .bounds
         .map(|rank| run.arrival(order[rank as usize]));
-    let mut sums = [0; 5];
+    // Each request adds its time in the system to the sums of all bounds that it has left by. Only the differences
+    // between neighbouring sums are kept, so that a request seldom changes more than one.
+    let mut steps = [0; 6];
+    let mut add = |from: usize, to: usize, time: u64| {
+        steps[from] += i128::from(time);
+        steps[to] -= i128::from(time);
+    };
     let mut latest = None;
     // The bounds up to the arrival, at which the request is not in the system.
     let mut passed = 0;
@@ -73,9 +79,12 @@ pub(super) fn presence(run: &OrderedRecord<'_>) -> Option<Presence> {
         while bounds.get(passed).is_some_and(|bound| *bound <= arrival) {
             passed += 1;
         }
-        for (sum, bound) in sums[passed..].iter_mut().zip(&bounds[passed..]) {
-            *sum += u128::from(departure.min(*bound) - arrival);
+        let mut next = passed;
+        while next < bounds.len() && bounds[next] < departure {
+            add(next, next + 1, bounds[next] - arrival);
+            next += 1;
         }
+        add(next, bounds.len(), departure - arrival);
         let gap = u128::from(arrival - latest.unwrap_or(arrival));
         presence.squares += gap * gap;
         latest = Some(arrival);
@@ -83,6 +92,11 @@ pub(super) fn presence(run: &OrderedRecord<'_>) -> Option<Presence> {
             presence.add_served(rank as u64, spans.queue, spans.compute);
         }
     }
+    let mut sum = 0;
+    let sums = steps.map(|step| {
+        sum += step;
+        sum as u128
+    });
     presence.latest = Nanos(bounds[4]);
     presence.quarters = sums.into_iter().zip(bounds.map(Nanos)).collect();
     Some(presence)
