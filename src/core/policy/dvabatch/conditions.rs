@@ -1,6 +1,7 @@
 //! The user's conditions (DVABatch, Figure 12).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cell::Cell;
+use std::collections::VecDeque;
 
 use super::Stage;
 use super::table::{BatchRow, BatchTable, Query};
@@ -64,15 +65,50 @@ pub enum Enter {
 /// The queries that wait, each with its arrival. No line is empty.
 #[derive(Debug, Default)]
 pub struct WaitingLines {
-    lines: BTreeMap<u32, VecDeque<(Nanos, Query)>>,
+    /// The lines in the order of their numbers.
+    lines: Vec<Line>,
+    /// Empty lines, kept for their memory.
+    spare: Vec<Line>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    number: u32,
+    queries: VecDeque<(Nanos, Query)>,
+    /// The number of first queries whose inputs have been compared, and the largest of them.
+    longest: Cell<(usize, u32)>,
+}
+
+impl Line {
+    /// The largest input of the first queries. Conditions ask for it at each arrival, and then look at the new query only.
+    fn longest_input(&self, count: usize) -> u32 {
+        let count = count.min(self.queries.len());
+        let (mut from, mut longest) = self.longest.get();
+        if from > count {
+            (from, longest) = (0, 0);
+        }
+        for (_, query) in self.queries.range(from..count) {
+            longest = longest.max(query.input);
+        }
+        self.longest.set((count, longest));
+        longest
+    }
 }
 
 impl WaitingLines {
     pub fn push(&mut self, line: u32, arrival: Nanos, query: Query) {
-        self.lines
-            .entry(line)
-            .or_default()
-            .push_back((arrival, query));
+        let place = match self.place(line) {
+            Ok(place) => place,
+            Err(place) => {
+                let new = Line {
+                    number: line,
+                    ..self.spare.pop().unwrap_or_default()
+                };
+                self.lines.insert(place, new);
+                place
+            }
+        };
+        self.lines[place].queries.push_back((arrival, query));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -80,10 +116,10 @@ impl WaitingLines {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = WaitingLine> {
-        self.lines.iter().map(|(line, waiting)| WaitingLine {
-            line: *line,
-            length: waiting.len(),
-            first_arrival: waiting[0].0,
+        self.lines.iter().map(|line| WaitingLine {
+            line: line.number,
+            length: line.queries.len(),
+            first_arrival: line.queries[0].0,
         })
     }
 
@@ -95,19 +131,18 @@ impl WaitingLines {
 
     /// The number of queries that wait in a line.
     pub fn len(&self, line: u32) -> usize {
-        self.lines.get(&line).map_or(0, VecDeque::len)
+        self.line(line).map_or(0, |line| line.queries.len())
     }
 
     /// The first queries of a line, at most `count` of them.
     pub fn first(&self, line: u32, count: usize) -> impl Iterator<Item = Query> {
-        let waiting = self.lines.get(&line).into_iter().flatten();
-        waiting.take(count).map(|(_, query)| *query)
+        let queries = self.line(line).into_iter().flat_map(|line| &line.queries);
+        queries.take(count).map(|(_, query)| *query)
     }
 
     /// The largest input of the first queries of a line.
     pub fn longest_input(&self, line: u32, count: usize) -> u32 {
-        let inputs = self.first(line, count).map(|query| query.input);
-        inputs.max().unwrap_or(0)
+        self.line(line).map_or(0, |line| line.longest_input(count))
     }
 
     /// The next end of a window. A line whose window has ended waits for the device, not for the clock.
@@ -119,11 +154,22 @@ impl WaitingLines {
     }
 
     pub(super) fn take(&mut self, line: u32, count: usize, taken: &mut Vec<Query>) {
-        let waiting = self.lines.get_mut(&line).expect("the line is not empty");
-        taken.extend(waiting.drain(..count).map(|(_, query)| query));
-        if waiting.is_empty() {
-            self.lines.remove(&line);
+        let place = self.place(line).expect("the line is not empty");
+        let line = &mut self.lines[place];
+        taken.extend(line.queries.drain(..count).map(|(_, query)| query));
+        line.longest = Cell::default();
+        if line.queries.is_empty() {
+            self.spare.push(self.lines.remove(place));
         }
+    }
+
+    /// The place of a line, or where it would be.
+    fn place(&self, line: u32) -> Result<usize, usize> {
+        self.lines.binary_search_by_key(&line, |line| line.number)
+    }
+
+    fn line(&self, line: u32) -> Option<&Line> {
+        Some(&self.lines[self.place(line).ok()?])
     }
 }
 

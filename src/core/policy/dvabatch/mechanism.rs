@@ -276,7 +276,7 @@ impl Mechanism {
         let stretchable = self
             .table
             .newest()
-            .filter(|(_, row)| !row.splits && !self.slicing.is_last(row.furthest(), row.longest()));
+            .filter(|(_, row)| !row.splits && !self.slicing.is_last(row.furthest(), row.longest));
         let entry = EntryView {
             lines,
             table: &self.table,

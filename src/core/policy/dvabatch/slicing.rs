@@ -1,7 +1,6 @@
 //! The stages of a network and their times (DVABatch, section 7.1).
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -182,8 +181,14 @@ impl NetworkStage {
 pub struct StageDurations {
     slicing: Arc<Slicing>,
     costs: Arc<dyn CostModel>,
-    /// The times that have been computed, by input, and then by batch.
-    known: RefCell<BTreeMap<u32, Vec<Option<StageProfile>>>>,
+    /// The times that have been computed, in the order of inputs.
+    known: RefCell<Vec<InputProfiles>>,
+}
+
+/// The times of batches with one input.
+struct InputProfiles {
+    input: u32,
+    by_batch: Vec<Option<StageProfile>>,
 }
 
 /// The times of one batch.
@@ -225,8 +230,16 @@ impl StageDurations {
 
     fn with_profile<T>(&self, batch: u32, input: u32, read: impl FnOnce(&StageProfile) -> T) -> T {
         let mut known = self.known.borrow_mut();
-        let known = grow(known.entry(input).or_default(), batch as usize);
-        read(known.get_or_insert_with(|| self.profile(batch, input)))
+        let place = match known.binary_search_by_key(&input, |profiles| profiles.input) {
+            Ok(place) => place,
+            Err(place) => {
+                let by_batch = Vec::new();
+                known.insert(place, InputProfiles { input, by_batch });
+                place
+            }
+        };
+        let profile = grow(&mut known[place].by_batch, batch as usize);
+        read(profile.get_or_insert_with(|| self.profile(batch, input)))
     }
 
     fn profile(&self, batch: u32, input: u32) -> StageProfile {

@@ -1,7 +1,5 @@
 //! The batch table (DVABatch, section 5.2): ongoing batches, and the stages that their queries have completed.
 
-use std::collections::BTreeMap;
-
 use super::{BufferPair, Stage};
 use crate::base::grow::grow;
 use crate::core::policy::prelude::*;
@@ -56,6 +54,8 @@ pub struct BatchRow {
     handed: Vec<u32>,
     /// The number of queries that have not left.
     pub live: u32,
+    /// The largest number of nodes of a query that has not left.
+    pub longest: u32,
 }
 
 impl BatchRow {
@@ -96,10 +96,10 @@ impl BatchRow {
             .filter(move |query| query.resumes <= stage)
     }
 
-    /// The largest number of nodes of a query that has not left.
-    pub fn longest(&self) -> u32 {
+    /// Computes [`BatchRow::longest`].
+    fn find_longest(&mut self) {
         let live = self.queries.iter().filter(|query| !query.left);
-        live.map(|query| query.nodes).max().unwrap_or(0)
+        self.longest = live.map(|query| query.nodes).max().unwrap_or(0);
     }
 }
 
@@ -111,7 +111,8 @@ fn set(counts: &mut Vec<u32>, stage: Stage, to: u32) {
 /// The batches that are not over.
 #[derive(Debug, Default)]
 pub struct BatchTable {
-    rows: BTreeMap<BatchId, BatchRow>,
+    /// The batches in the order of their numbers.
+    rows: Vec<(BatchId, BatchRow)>,
     /// The number of batches that have been made.
     made: u64,
     /// Rows of batches that are over, kept for their memory.
@@ -120,7 +121,8 @@ pub struct BatchTable {
 
 impl BatchTable {
     pub fn row(&self, id: BatchId) -> &BatchRow {
-        &self.rows[&id]
+        let place = self.place(id).expect("the batch is not over");
+        &self.rows[place].1
     }
 
     pub fn rows(&self) -> impl DoubleEndedIterator<Item = (BatchId, &BatchRow)> {
@@ -129,7 +131,7 @@ impl BatchTable {
 
     /// The batch that was made last, if it is not over.
     pub fn newest(&self) -> Option<(BatchId, &BatchRow)> {
-        let (id, row) = self.rows.last_key_value()?;
+        let (id, row) = self.rows.last()?;
         if id.0 + 1 < self.made {
             return None;
         }
@@ -138,7 +140,7 @@ impl BatchTable {
 
     /// The number of queries in all batches.
     pub fn active(&self) -> u32 {
-        self.rows.values().map(|row| row.live).sum()
+        self.rows.iter().map(|(_, row)| row.live).sum()
     }
 
     /// Makes a **new** batch, which queries then [join](BatchTable::join).
@@ -154,17 +156,15 @@ impl BatchTable {
         queries.clear();
         completed.clear();
         handed.clear();
-        self.rows.insert(
-            id,
-            BatchRow {
-                queries,
-                created,
-                line,
-                completed,
-                handed,
-                ..BatchRow::default()
-            },
-        );
+        let row = BatchRow {
+            queries,
+            created,
+            line,
+            completed,
+            handed,
+            ..BatchRow::default()
+        };
+        self.rows.push((id, row));
         id
     }
 
@@ -190,6 +190,8 @@ impl BatchTable {
         let num = row.total() - start;
         row.live += num;
         row.input = row.input.max(input);
+        let joined = row.queries[start as usize..].iter();
+        row.longest = joined.map(|query| query.nodes).fold(row.longest, u32::max);
         set(&mut row.handed, Stage(0), start + num);
         StageItem {
             row: id,
@@ -240,6 +242,7 @@ impl BatchTable {
             row.splits = true;
             row.live = size;
             row.queries.extend(queries.by_ref().take(size as usize));
+            row.find_longest();
             for stage in (0..=after.0).map(Stage) {
                 set(&mut row.handed, stage, size);
                 set(&mut row.completed, stage, size);
@@ -318,6 +321,7 @@ impl BatchTable {
         outcomes: &mut Outcomes,
     ) {
         let row = self.row_mut(item.row);
+        let before = row.live;
         for query in &mut row.queries[item.start as usize..item.end() as usize] {
             if !query.left && leaves(query) {
                 query.left = true;
@@ -325,18 +329,28 @@ impl BatchTable {
                 outcomes.finish(query.request);
             }
         }
-        if row.live == 0 {
-            self.spare.extend(self.rows.remove(&item.row));
+        if row.live > 0 {
+            if row.live < before {
+                row.find_longest();
+            }
+        } else if let Some(place) = self.place(item.row) {
+            self.spare.push(self.rows.remove(place).1);
         }
     }
 
     /// Whether a batch is not over.
     pub fn has(&self, id: BatchId) -> bool {
-        self.rows.contains_key(&id)
+        self.place(id).is_some()
     }
 
     fn row_mut(&mut self, id: BatchId) -> &mut BatchRow {
-        self.rows.get_mut(&id).expect("the batch is not over")
+        let place = self.place(id).expect("the batch is not over");
+        &mut self.rows[place].1
+    }
+
+    /// The place of a batch, or `None` if it is over.
+    fn place(&self, id: BatchId) -> Option<usize> {
+        self.rows.binary_search_by_key(&id, |(id, _)| *id).ok()
     }
 }
 

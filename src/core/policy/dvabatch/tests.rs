@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use rand::RngExt as _;
+
 use super::stage::{Buffers, ExecutorState};
 use super::table::StageItem;
 use super::*;
@@ -15,6 +17,7 @@ use crate::core::record::full::FullRecord;
 use crate::core::sim;
 use crate::core::workload::arrivals::OpenLoop;
 use crate::core::workload::model::Model;
+use crate::core::workload::random;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 
@@ -162,6 +165,68 @@ impl Conditions for Figure8 {
     fn after(&mut self, stage: Stage, _: &BatchRow, onward: &mut Onward) {
         if stage == Stage(2) {
             onward.parts.extend([2, 2]);
+        }
+    }
+}
+
+/// A query whose input and number of nodes are this length.
+fn query(request: u64, length: u32) -> Query {
+    Query {
+        request: RequestId(request),
+        nodes: length,
+        input: length,
+        left: false,
+        resumes: Stage(0),
+    }
+}
+
+/// Random queries come and go.
+#[test]
+fn the_longest_input_of_a_line_is_that_of_a_search() {
+    let mut rng = random::sequence(1, 0, "lines");
+    let mut lines = WaitingLines::default();
+    for number in 0..2_000 {
+        let length = rng.random_range(1..1_000);
+        lines.push(rng.random_range(0..3), Nanos(number), query(number, length));
+        let line = rng.random_range(0..3);
+        for _ in 0..2 {
+            let count = rng.random_range(0..12);
+            let inputs = lines.first(line, count).map(|query| query.input);
+            let expected = inputs.max().unwrap_or(0);
+            assert_eq!(lines.longest_input(line, count), expected);
+        }
+        if lines.len(line) > 0 && rng.random_range(0..5) == 0 {
+            let count = rng.random_range(1..=lines.len(line));
+            lines.take(line, count, &mut Vec::new());
+        }
+    }
+}
+
+#[test]
+fn the_longest_query_of_a_batch_is_that_of_a_search() {
+    let mut rng = random::sequence(1, 0, "batches");
+    for _ in 0..100 {
+        let mut table = BatchTable::default();
+        let id = table.new_row(Nanos::ZERO, 0);
+        for _ in 0..2 {
+            let lengths: Vec<u32> = (0..5).map(|_| rng.random_range(1..9)).collect();
+            let new = lengths.iter().map(|length| query(0, *length));
+            table.join(id, 0, |queries| queries.extend(new));
+        }
+        for _ in 0..30 {
+            let item = StageItem {
+                row: id,
+                start: rng.random_range(0..10),
+                num: 1,
+                pair: None,
+            };
+            table.leave(&item, |_| true, &mut Outcomes::default());
+            if !table.has(id) {
+                break;
+            }
+            let row = table.row(id);
+            let live = row.queries.iter().filter(|query| !query.left);
+            assert_eq!(Some(row.longest), live.map(|query| query.nodes).max());
         }
     }
 }
