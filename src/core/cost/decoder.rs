@@ -25,13 +25,24 @@ pub struct DecoderRoofline {
     /// The time of reading all weights.
     weights: Nanos,
     launches: Nanos,
+    /// [`Transformer::matrix_weights`].
+    matrix_weights: u64,
+    /// [`Transformer::kv_numbers`].
+    kv_numbers: u64,
+    /// The most tokens whose products take no longer than reading the weights.
+    hidden_tokens: u32,
 }
 
 impl DecoderRoofline {
     pub fn new(device: &Arc<Roofline>, shape: &Arc<Transformer>) -> DecoderRoofline {
+        let weights = device.traffic(shape.weights().into());
+        let matrix_weights = shape.matrix_weights();
         DecoderRoofline {
-            weights: device.traffic(shape.weights().into()),
+            weights,
             launches: device.launch.saturating_mul(KERNELS * shape.layers),
+            matrix_weights,
+            kv_numbers: shape.kv_numbers(),
+            hidden_tokens: device.most_rows(matrix_weights, weights),
             device: Arc::clone(device),
             shape: Arc::clone(shape),
         }
@@ -39,13 +50,15 @@ impl DecoderRoofline {
 
     /// The time of an iteration that feeds these tokens, and reads the keys and values of this context.
     pub fn iteration(&self, tokens: u32, context: u32) -> Nanos {
-        let products = self.device.products(tokens, self.shape.matrix_weights());
-        let attention = self
-            .device
-            .traffic(u128::from(context) * u128::from(self.shape.kv_numbers()));
+        let layers = if tokens <= self.hidden_tokens {
+            self.weights
+        } else {
+            self.device.products(tokens, self.matrix_weights)
+        };
+        let read = u128::from(context) * u128::from(self.kv_numbers);
         self.launches
-            .saturating_add(products.max(self.weights))
-            .saturating_add(attention)
+            .saturating_add(layers)
+            .saturating_add(self.device.traffic(read))
     }
 
     /// The tokens whose keys and values fit in memory next to the weights, or the number `given` by the scenario.
@@ -115,6 +128,24 @@ mod tests {
         assert_eq!(ms(64, 0), ms(1, 0), "products hide behind the weights");
         // 2 · 12.58 G operations a token at 75 % of 312 Tflop/s.
         assert_eq!(ms(2048, 0), 220.9);
+    }
+
+    #[test]
+    fn products_show_from_the_first_tokens_on_that_take_longer_than_the_weights() {
+        for (device, model) in [("a100", "opt-13b"), ("h100", "llama-2-7b")] {
+            let decoder = decoder(device, model);
+            let hidden = decoder.hidden_tokens;
+            assert!(hidden > 100, "{device}: {hidden}");
+            for tokens in hidden - 2..hidden + 3 {
+                let products = decoder.device.products(tokens, decoder.matrix_weights);
+                assert_eq!(tokens <= hidden, products <= decoder.weights);
+                let longer = products.max(decoder.weights);
+                assert_eq!(
+                    decoder.iteration(tokens, 0) - decoder.iteration(1, 0),
+                    longer - decoder.weights
+                );
+            }
+        }
     }
 
     #[test]

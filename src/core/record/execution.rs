@@ -287,7 +287,19 @@ impl Execution {
     }
 
     /// Adds the time of a task to its worker's, unless tasks of other streams ran at that time.
+    #[inline]
     fn add_busy(&mut self, worker: WorkerId, start: Nanos, finish: Nanos) {
+        let spans = &mut self.spans[worker.index()];
+        if spans.is_empty() {
+            spans.push((start, finish));
+            self.busy[worker.index()] += finish - start;
+        } else {
+            self.merge_span(worker, start, finish);
+        }
+    }
+
+    /// Adds the time of a task to that of others since their worker was last idle.
+    fn merge_span(&mut self, worker: WorkerId, start: Nanos, finish: Nanos) {
         let spans = &mut self.spans[worker.index()];
         let busy = &mut self.busy[worker.index()];
         let first = spans.partition_point(|span| span.1 < start);

@@ -125,16 +125,14 @@ impl Tokens {
         self.most_blocks = self.most_blocks.max(blocks);
         self.capacity = capacity;
         grow(&mut self.workers, worker.index());
-        let mut ended = mem::take(&mut self.ended);
-        ended.clear();
+        self.ended.clear();
         if decodes {
-            self.tick(worker, completion.finish, &mut ended);
+            self.tick(worker, completion.finish);
         }
         for request in &requests[..prefilled as usize] {
-            self.begin(*request, worker, completion.finish, &mut ended);
+            self.begin(*request, worker, completion.finish);
         }
-        ended.sort_unstable();
-        self.ended = ended;
+        self.ended.sort_unstable();
         &self.ended
     }
 
@@ -150,19 +148,16 @@ impl Tokens {
     }
 
     /// Gives a token to all sequences that decode on a worker.
-    fn tick(&mut self, on: WorkerId, now: Nanos, ended: &mut Vec<RequestId>) {
+    fn tick(&mut self, on: WorkerId, now: Nanos) {
         let worker = &mut self.workers[on.index()];
         worker.ticks += 1;
         self.generated += worker.decoding;
         let older = worker.decoding - worker.fresh.len() as u64;
         if older > 0 {
             let gap = now - worker.at;
-            let lesser = worker
-                .worst
-                .iter()
-                .rposition(|other| other.gap > gap)
-                .map_or(0, |last| last + 1);
-            worker.worst.truncate(lesser);
+            while worker.worst.last().is_some_and(|other| other.gap <= gap) {
+                worker.worst.pop();
+            }
             worker.worst.push(TickGap {
                 tick: worker.ticks,
                 end: now,
@@ -171,27 +166,26 @@ impl Tokens {
             self.gaps.add(gap.0, older);
         }
         worker.at = now;
-        let mut fresh = mem::take(&mut worker.fresh);
-        for request in fresh.drain(..) {
+        for request in worker.fresh.drain(..) {
             let sequence = &mut self.sequences[request.index()];
             let gap = now - sequence.last;
             sequence.note_gap(gap, now);
             self.gaps.add(gap.0, 1);
         }
-        self.workers[on.index()].fresh = fresh;
+        let ticks = worker.ticks;
         while let Some(Reverse((tick, request))) = self.workers[on.index()].ends.peek().copied()
-            && tick <= self.workers[on.index()].ticks
+            && tick <= ticks
         {
             self.workers[on.index()].ends.pop();
             if self.sequences[request.index()].ends_at() == Some((on, tick)) {
                 self.stop(request);
-                ended.push(request);
+                self.ended.push(request);
             }
         }
     }
 
     /// Records that a task has computed a request's prompt, and with it the next token.
-    fn begin(&mut self, request: RequestId, on: WorkerId, now: Nanos, ended: &mut Vec<RequestId>) {
+    fn begin(&mut self, request: RequestId, on: WorkerId, now: Nanos) {
         let sequence = &mut self.sequences[request.index()];
         let before = mem::replace(&mut sequence.last, now);
         let again = sequence.first != Nanos::MAX;
@@ -204,7 +198,7 @@ impl Tokens {
         }
         let sequence = &mut self.sequences[request.index()];
         if sequence.missing == 0 {
-            ended.push(request);
+            self.ended.push(request);
             return;
         }
         let worker = &mut self.workers[on.index()];

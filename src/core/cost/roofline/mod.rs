@@ -166,6 +166,13 @@ impl Roofline {
         nanos(div_ceil(flops * 100, u128::from(self.unit.best_rate())))
     }
 
+    /// The most rows whose [products](Roofline::products) take at most this time.
+    pub(super) fn most_rows(&self, numbers: u64, time: Nanos) -> u32 {
+        let flops = u128::from(time.0) * u128::from(self.unit.best_rate()) / 100;
+        let rows = flops / (2 * u128::from(numbers)).max(1);
+        u32::try_from(rows).unwrap_or(u32::MAX)
+    }
+
     /// The bytes of the device's memory.
     pub fn memory(&self) -> Option<u64> {
         self.memory_mb.map(|mb| mb.saturating_mul(1_000_000))
