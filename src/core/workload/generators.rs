@@ -262,7 +262,7 @@ fn binary_tree(leaves: u32, mut left_part: impl FnMut(u32) -> u32) -> Tree {
             (before, span) = later.pop().unwrap_or((0, 0));
         }
     }
-    Tree::in_order(parents)
+    Tree::from_ordered_parents(parents)
 }
 
 #[cfg(test)]

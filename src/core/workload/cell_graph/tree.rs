@@ -68,7 +68,7 @@ impl Tree {
     ///
     /// # Panics
     /// The parents are in another order, or the last node is not the root.
-    pub(in crate::core::workload) fn in_order(parents: Box<[u32]>) -> Tree {
+    pub(in crate::core::workload) fn from_ordered_parents(parents: Box<[u32]>) -> Tree {
         let heights = heights_in_order(&parents).expect("each node stands behind its children");
         Tree::new(parents, &heights)
     }
