@@ -8,9 +8,6 @@ use std::time::Duration;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The first number above all that are signed and have 64 bits.
-const SIGNED_END: f64 = (1u64 << 63) as f64;
-
 /// Nanoseconds: an instant since the start of the run, or a span.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -28,11 +25,6 @@ impl Nanos {
     #[inline]
     pub fn round(nanos: f64) -> Self {
         // `as` saturates at both ends and maps NaN to zero. `f64::round` would call the C library.
-        if (0.0..SIGNED_END).contains(&nanos) {
-            // The processor converts signed numbers at once, and others in several steps.
-            let whole = nanos as i64;
-            return Nanos(whole as u64 + u64::from(nanos - whole as f64 >= 0.5));
-        }
         let whole = nanos as u64;
         Nanos(whole.saturating_add((nanos - whole as f64 >= 0.5).into()))
     }

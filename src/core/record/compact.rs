@@ -46,8 +46,6 @@ pub struct CompactRecord {
     lives: Lives,
     /// The lives of the requests that leave at an instant, kept for its memory.
     leaving: Vec<RequestLife>,
-    /// The times of those that were served: in the warm-up, and after it. Kept for their memory.
-    served: [Vec<ServedTimes>; 2],
     /// The number of the next request to arrive that the record logs.
     next_logged: u64,
     pub(crate) presence: Presence,
@@ -92,48 +90,23 @@ impl CompactGroup {
         };
     }
 
-    /// Adds requests that were served at an instant, all of them measured or none. `late` says whether the instant is
-    /// after the last arrival of the run.
-    #[inline]
-    fn add_served(&mut self, served: &[ServedTimes], measured: bool, at: Nanos, late: bool) {
+    /// Adds a served request. `late` says whether it finished after the last arrival of the run.
+    fn add_served(&mut self, life: &RequestLife, at: Nanos, measured: bool, late: bool) {
+        let latency = at.saturating_since(life.arrival).0;
+        let compute = at.saturating_since(life.start).0;
         if measured {
-            self.latency
-                .add_all(served.iter().map(|times| times.latency));
-            self.queue.add_all(served.iter().map(ServedTimes::queue));
-            self.compute
-                .add_all(served.iter().map(|times| times.compute));
+            self.latency.add(latency, 1);
+            self.queue.add(latency - compute, 1);
+            self.compute.add(compute, 1);
         }
-        self.tally.outcomes[Outcome::Served as usize] += served.len() as u64;
-        let good = served
-            .iter()
-            .map(|times| u64::from(self.tally.add_latency(times.latency, measured)));
-        let finishes = FinishCounts {
-            good: good.sum(),
-            all: served.len() as u64,
-        };
-        self.tally.add_finishes(at, finishes, late);
+        let good = self.tally.add_latency(latency, measured);
+        self.tally.add_finish(at, good, late);
         if self.tally.period.is_none() {
             if self.latest.0 != at {
                 self.latest = (at, FinishCounts::default());
             }
-            self.latest.1.add(finishes);
+            self.latest.1.add(good);
         }
-    }
-}
-
-/// The times of a request that was served, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-struct ServedTimes {
-    /// The time from arrival to finish.
-    latency: u64,
-    /// The time from start to finish.
-    compute: u64,
-}
-
-impl ServedTimes {
-    /// The time from arrival to start.
-    fn queue(&self) -> u64 {
-        self.latency - self.compute
     }
 }
 
@@ -154,7 +127,6 @@ impl CompactRecord {
             classes,
             lives: Lives::default(),
             leaving: Vec::new(),
-            served: [const { Vec::new() }; 2],
             next_logged: 0,
             presence: Presence::new(options.requests),
             parts: options
@@ -192,13 +164,26 @@ impl CompactRecord {
             .unwrap_or(0)
     }
 
-    /// Changes the tallies of the class, if there are classes, and of the whole run.
+    /// Changes the group of the class, if there are classes, and that of the whole run.
     #[inline]
-    fn change_tallies(&mut self, class: usize, mut change: impl FnMut(&mut Tally)) {
+    fn change_groups(&mut self, class: usize, mut change: impl FnMut(&mut CompactGroup)) {
         if let Some(group) = self.by_class.get_mut(class) {
-            change(&mut group.tally);
+            change(group);
         }
-        change(&mut self.whole.tally);
+        change(&mut self.whole);
+    }
+
+    /// Adds a served request to what is known of the whole run.
+    fn add_served(&mut self, request: RequestId, life: &RequestLife, at: Nanos) {
+        let latency = at.saturating_since(life.arrival).0;
+        let service = at.saturating_since(life.start).0;
+        self.presence
+            .add_served(request.0, latency - service, service);
+        if let Some(parts) = &mut self.parts
+            && let Some(rank) = request.0.checked_sub(self.options.warmup)
+        {
+            parts.add(rank, latency);
+        }
     }
 
     /// Records that requests left at the same instant.
@@ -207,60 +192,45 @@ impl CompactRecord {
         self.lives.remove_all(requests, &mut lives);
         let inside = self.presence.inside - requests.len() as u64;
         self.presence.set(at, inside);
-        if outcome == Outcome::Served {
-            self.add_served(requests, &lives, at);
-        }
+        let all_arrived = self.lives.count_arrived() == self.options.requests;
+        let period = self.whole.tally.period;
+        let late = all_arrived && at > period.map_or(Nanos::ZERO, |(_, last)| last);
         for (request, life) in requests.iter().zip(&lives) {
-            let outcome = if outcome == Outcome::Rejected && self.is_expired(life, at) {
-                Outcome::Expired
-            } else {
-                outcome
-            };
-            // Those that were served are counted together.
-            if outcome != Outcome::Served {
-                self.change_tallies(usize::from(life.class), |tally| {
-                    tally.outcomes[outcome as usize] += 1;
-                });
-            }
-            if life.is_logged {
-                self.log.push(LoggedRequest {
-                    request: *request,
-                    life: *life,
-                    departure: at,
-                    outcome,
-                });
-            }
+            self.leave_one(*request, life, at, outcome, late);
         }
         lives.clear();
         self.leaving = lives;
     }
 
-    /// Adds requests that were served at the same instant.
-    fn add_served(&mut self, requests: &[RequestId], lives: &[RequestLife], at: Nanos) {
-        let all_arrived = self.lives.count_arrived() == self.options.requests;
-        let period = self.whole.tally.period;
-        let late = all_arrived && at > period.map_or(Nanos::ZERO, |(_, last)| last);
-        for (request, life) in requests.iter().zip(lives) {
-            let times = ServedTimes {
-                latency: at.saturating_since(life.arrival).0,
-                compute: at.saturating_since(life.start).0,
-            };
-            self.presence
-                .add_served(request.0, times.queue(), times.compute);
-            let rank = request.0.checked_sub(self.options.warmup);
-            if let Some(parts) = &mut self.parts
-                && let Some(rank) = rank
-            {
-                parts.add(rank, times.latency);
-            }
-            self.served[usize::from(rank.is_some())].push(times);
-            if let Some(group) = self.by_class.get_mut(usize::from(life.class)) {
-                group.add_served(&[times], rank.is_some(), at, late);
-            }
+    /// Records that a request left. `late` says whether that was after the last arrival of the run.
+    #[inline]
+    fn leave_one(
+        &mut self,
+        request: RequestId,
+        life: &RequestLife,
+        at: Nanos,
+        mut outcome: Outcome,
+        late: bool,
+    ) {
+        if outcome == Outcome::Served {
+            self.add_served(request, life, at);
+        } else if outcome == Outcome::Rejected && self.is_expired(life, at) {
+            outcome = Outcome::Expired;
         }
-        for (served, measured) in self.served.iter_mut().zip([false, true]) {
-            self.whole.add_served(served, measured, at, late);
-            served.clear();
+        let measured = request.0 >= self.options.warmup;
+        self.change_groups(usize::from(life.class), |group| {
+            group.tally.outcomes[outcome as usize] += 1;
+            if outcome == Outcome::Served {
+                group.add_served(life, at, measured, late);
+            }
+        });
+        if life.is_logged {
+            self.log.push(LoggedRequest {
+                request,
+                life: *life,
+                departure: at,
+                outcome,
+            });
         }
     }
 
@@ -293,7 +263,7 @@ impl Recorder for CompactRecord {
             }
             self.whole.begin_window(at);
         }
-        self.change_tallies(class, |tally| tally.add_arrival(at, measured));
+        self.change_groups(class, |group| group.tally.add_arrival(at, measured));
         self.presence.add_arrival(number, at);
         let is_logged = number == self.next_logged;
         if is_logged {

@@ -49,23 +49,6 @@ impl DurationHistogram {
         *grow(&mut self.counts, place_of(duration)) += times;
     }
 
-    /// Adds durations that occurred once each.
-    #[inline]
-    pub fn add_all(&mut self, durations: impl Iterator<Item = u64>) {
-        let mut sum = 0;
-        let mut max = self.max;
-        let mut len = 0;
-        for duration in durations {
-            sum += u128::from(duration);
-            max = max.max(duration);
-            len += 1;
-            *grow(&mut self.counts, place_of(duration)) += 1;
-        }
-        self.sum += sum;
-        self.max = max;
-        self.len += len;
-    }
-
     /// The number of durations at a place.
     pub fn count_at(&self, place: usize) -> u64 {
         self.counts.get(place).copied().unwrap_or(0)

@@ -1,5 +1,3 @@
-use std::iter;
-
 use crate::base::units::Nanos;
 
 /// What the requests of a run, or those of one class, add up to. Both kinds of records add requests as they arrived and
@@ -31,9 +29,9 @@ pub struct FinishCounts {
 }
 
 impl FinishCounts {
-    pub fn add(&mut self, other: FinishCounts) {
-        self.all += other.all;
-        self.good += other.good;
+    pub fn add(&mut self, good: bool) {
+        self.all += 1;
+        self.good += u64::from(good);
     }
 }
 
@@ -62,16 +60,13 @@ impl Tally {
         good
     }
 
-    /// Adds requests that finished at an instant, which is not before the first measured arrival of the run. `late` says
-    /// whether it is after the last arrival of the run.
-    pub fn add_finishes(&mut self, at: Nanos, finishes: FinishCounts, late: bool) {
+    /// Adds a request that finished at or after the first measured arrival of the run. `late` says whether it finished
+    /// after the last arrival of the run.
+    pub fn add_finish(&mut self, at: Nanos, good: bool, late: bool) {
         if late {
-            let missed = finishes.all - finishes.good;
-            for (times, count) in self.late.iter_mut().zip([missed, finishes.good]) {
-                times.extend(iter::repeat_n(at, count as usize));
-            }
+            self.late[usize::from(good)].push(at)
         } else {
-            self.inside.add(finishes);
+            self.inside.add(good)
         }
     }
 }

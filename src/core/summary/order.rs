@@ -3,7 +3,7 @@ use super::warmup::{AUTO_PARTS, Truncation, Warmup, mser5};
 use crate::base::units::Nanos;
 use crate::core::record::full::{Departures, FullRecord, to_instant};
 use crate::core::record::parts::LatencyParts;
-use crate::core::record::tally::{FinishCounts, Tally};
+use crate::core::record::tally::Tally;
 use crate::core::workload::class::Classes;
 
 /// A full record with the order of its requests and their departures, which several metrics need.
@@ -75,11 +75,7 @@ impl<'a> OrderedRecord<'a> {
             if let Some((first, last)) = measured
                 && left >= first
             {
-                let finish = FinishCounts {
-                    all: 1,
-                    good: good.into(),
-                };
-                tally.add_finishes(left, finish, left > last);
+                tally.add_finish(left, good, left > last);
             }
         }
         tally
