@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::base::clock;
 use crate::base::error::{Context as _, Error, Result};
-use crate::base::units::{CellId, Nanos, TaskId, WorkerId};
+use crate::base::units::{CellId, Nanos, TaskId};
 use crate::core::backend::Backend;
 use crate::core::policy::{Completed, Outcomes, Policy};
 use crate::core::record::Recorder;
@@ -145,48 +145,34 @@ impl<R: Recorder> Engine<'_, R> {
             return;
         };
         let worker = task.worker;
-        if self.recorder.reasons().is_some() {
+        let mut quiet = self.recorder.quiet_iterations(worker);
+        if quiet == 0 || self.recorder.reasons().is_some() {
             return;
         }
-        let mut quiet = self.recorder.quiet_iterations(worker);
         let until = self.next_arrival.into_iter().chain(wake).min();
-        while quiet > 0
-            && !self.must_end()
-            && let Some(completion) = self.backend.next_completion()
-            && until.is_none_or(|until| completion < until)
-            && self.repeat_iteration(worker)
-        {
+        let Engine {
+            policy,
+            backend,
+            recorder,
+            tasks,
+            stop,
+            ..
+        } = self;
+        backend.repeat(task, &mut |completion, now| {
+            let ends = quiet == 0
+                || until.is_some_and(|until| now >= until)
+                || recorder.has_missed()
+                || stop.load(Ordering::Relaxed);
+            if ends {
+                return None;
+            }
+            let done = tasks.only()?;
+            let next = policy.repeat(worker)?;
+            recorder.repeat(completion, done, now);
+            tasks.repeat(now, next);
             quiet -= 1;
-        }
-    }
-
-    /// Ends the only running task and submits the next one like it. Returns false, and does nothing, if the policy has to
-    /// plan in full.
-    fn repeat_iteration(&mut self, worker: WorkerId) -> bool {
-        let began = self.begin_decision();
-        let Some(next) = self.policy.repeat(worker) else {
-            return false;
-        };
-        let planned = began.map(|began| began.elapsed());
-        let (Some(completion), Some(task)) = (self.backend.wait(None), self.tasks.only_decode())
-        else {
-            unreachable!("a task runs");
-        };
-        let now = self.backend.now().max(completion.finish);
-        self.recorder.complete(&completion, task);
-        self.recorder.idle(worker);
-        self.recorder.end_sequences(&completion, task);
-        self.recorder.report(completion.task);
-        self.recorder.end_round(now);
-        let began = planned.map(|_| clock::now());
-        let (id, task) = self.tasks.repeat(now, next);
-        let backend = &mut *self.backend;
-        Submission { backend }.submit(id, &task.as_task());
-        let submitted = began.map(|began| began.elapsed());
-        let time = planned.zip(submitted);
-        let time = time.map(|(planned, submitted)| planned + submitted);
-        self.recorder.decide(now, time, 1);
-        true
+            Some(next)
+        });
     }
 
     /// The host's time at the beginning of a decision, if the recorder asks for it.

@@ -17,7 +17,7 @@ use batchlab::run::executor::{SelectedBackend, Simulation, Simulator};
 use batchlab::run::{Run, prepare};
 use batchlab::scenario::Scenario;
 use batchlab::sim;
-use batchlab::task::{Completion, MemberList, Members, Task};
+use batchlab::task::{Completion, DecodeTask, MemberList, Members, NextDecode, Task};
 use batchlab::units::{CellId, Nanos, RequestId, Share, TaskId, WorkerId};
 use batchlab::workload::random::RandomSequence;
 use clap::ValueEnum as _;
@@ -215,6 +215,14 @@ impl Backend for Failing {
 
     fn next_completion(&self) -> Option<Nanos> {
         self.device.next_completion()
+    }
+
+    fn repeat(
+        &mut self,
+        task: DecodeTask,
+        follow: &mut dyn FnMut(&Completion, Nanos) -> Option<NextDecode>,
+    ) {
+        self.device.repeat(task, follow);
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {

@@ -5,7 +5,7 @@ pub mod watcher;
 use std::time::Duration;
 
 use crate::base::units::{CellId, Nanos, RequestId, TaskId};
-use crate::core::task::{Completion, MemberList, Task};
+use crate::core::task::{Completion, DecodeTask, MemberList, NextDecode, Task};
 
 /// Workers that run the tasks of each stream in the order of submission. Recording, jitter and faults are wrappers
 /// around a backend, not options of one.
@@ -26,6 +26,18 @@ pub trait Backend {
     /// backend does not know, as in real time.
     fn next_completion(&self) -> Option<Nanos> {
         None
+    }
+
+    /// Lets the only running task be followed by others like it. `follow` gets the completion of the running task and the
+    /// instant at which the engine learns of it. With the next iteration as its answer, that task is done, and the next
+    /// one is submitted at this instant, with the next number. Without an answer, the task runs on.
+    ///
+    /// A backend that does not know its [next completion](Backend::next_completion) does nothing.
+    fn repeat(
+        &mut self,
+        _: DecodeTask,
+        _follow: &mut dyn FnMut(&Completion, Nanos) -> Option<NextDecode>,
+    ) {
     }
 
     /// Whether the backend needs the nodes of a task. Listing them takes time in proportion to the batch.

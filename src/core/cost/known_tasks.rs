@@ -1,17 +1,29 @@
-//! The times and demands of tasks whose steps recur in a [list](ListedSteps).
+//! The times and demands of tasks whose steps recur in a [list](ListedSteps), and the times of iterations in which
+//! sequences only decode.
 
-use super::MemberKind;
+use super::timing::task_time;
+use super::{CostModel, MemberKind};
 use crate::base::grow::grow;
 use crate::base::units::{CellId, Nanos, Share};
-use crate::core::task::{ExtraTime, ListedSteps, Task};
+use crate::core::task::{ExtraTime, ListedSteps, Members, Task};
 
 /// The largest batch and the largest input whose results are kept.
 const MOST_KEPT: u32 = 1024;
 
-/// The results for the lists of steps that have occurred, by list, input and batch.
+/// The results for tasks that have occurred.
 #[derive(Default)]
 pub struct KnownTasks {
+    /// The results for lists of steps, by list, input and batch.
     lists: Vec<Vec<Vec<TaskResult>>>,
+    /// The overheads of iterations in which sequences only decode, by batch.
+    decodes: Vec<Option<DecodeOverhead>>,
+}
+
+/// The time of an iteration except that of its step, which alone depends on the context.
+#[derive(Clone, Copy)]
+struct DecodeOverhead {
+    cell: CellId,
+    time: Nanos,
 }
 
 /// What is known of a list of steps at one batch and input.
@@ -46,6 +58,49 @@ impl KnownTasks {
         let by_batch = grow(by_input, input as usize);
         Some(grow(by_batch, batch as usize))
     }
+
+    /// The time of an iteration in which sequences only decode, after another iteration. `None` for other tasks.
+    #[inline]
+    pub fn decode_time(
+        &mut self,
+        task: &Task<'_>,
+        before: Option<CellId>,
+        costs: &impl CostModel,
+    ) -> Option<Nanos> {
+        let [step] = *task.steps else {
+            return None;
+        };
+        let is_alike = task.iteration.is_some()
+            && matches!(task.members, Members::Requests)
+            && task.batch == step.batch
+            && step.times == 1
+            && step.batch <= MOST_KEPT
+            && before == Some(step.cell)
+            && is_plain(task);
+        if !is_alike {
+            return None;
+        }
+        let run = costs.runs(&step, MemberKind::Requests).time;
+        let known = grow(&mut self.decodes, step.batch as usize);
+        if let Some(overhead) = known
+            && overhead.cell == step.cell
+        {
+            return Some(overhead.time.saturating_add(run));
+        }
+        let time = task_time(costs, task, before);
+        if time < Nanos::MAX {
+            *known = Some(DecodeOverhead {
+                cell: step.cell,
+                time: time - run,
+            });
+        }
+        Some(time)
+    }
+}
+
+/// Whether nothing but the steps, the members and the cell before decides the time of a task.
+fn is_plain(task: &Task<'_>) -> bool {
+    task.extra == ExtraTime::default() && !task.gather && task.joined.is_none()
 }
 
 impl TaskResult {
@@ -56,11 +111,7 @@ impl TaskResult {
         before: Option<CellId>,
         compute: impl FnOnce() -> Nanos,
     ) -> Nanos {
-        let is_plain = task.batch == task.steps[0].batch
-            && task.extra == ExtraTime::default()
-            && !task.gather
-            && task.joined.is_none();
-        if !is_plain {
+        if task.batch != task.steps[0].batch || !is_plain(task) {
             return compute();
         }
         let members = MemberKind::from_members(&task.members);
@@ -102,7 +153,7 @@ mod tests {
     use crate::core::cost::task_times::TaskTimes;
     use crate::core::cost::timing::Timing;
     use crate::core::task::step_lists::StepLists;
-    use crate::core::task::{Joined, Members, Step};
+    use crate::core::task::{Iteration, Joined, Step};
     use crate::core::workload::model::Model;
     use crate::core::workload::random;
     use crate::core::workload::shared_list::SharedList;
@@ -118,7 +169,7 @@ mod tests {
             .unwrap()
     }
 
-    /// Tasks of few lists repeat in random order, with steps that do not fit a list among them.
+    /// Tasks of few lists repeat in random order. Among them are steps that do not fit a list, and iterations.
     #[test]
     fn known_times_and_demands_are_those_that_are_computed() {
         let mut costs = costs();
@@ -127,7 +178,7 @@ mod tests {
         let mut rng = random::sequence(1, 0, "tasks");
         let lists: Vec<Vec<(u16, u32, bool)>> = (0..6)
             .map(|list| {
-                (0..list + 2)
+                (0..list + 1)
                     .map(|_| (rng.random_range(0..2), rng.random_range(1..4), rng.random()))
                     .collect()
             })
@@ -169,6 +220,7 @@ mod tests {
                     device: Nanos(rng.random_range(0..2)),
                     ..ExtraTime::default()
                 },
+                iteration: rng.random::<bool>().then(Iteration::default),
                 listed: step_lists.find(&steps),
                 ..Task::new(WorkerId(0), &steps, &[], 1)
             };

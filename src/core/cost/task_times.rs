@@ -109,6 +109,9 @@ impl Timing for TaskTimes {
 
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
         let costs = &self.costs;
+        if let Some(time) = self.known.decode_time(task, before, costs) {
+            return time;
+        }
         let time = match self.known.result(task) {
             Some(known) => known.time(task, before, || task_time(costs, task, before)),
             None => task_time(costs, task, before),

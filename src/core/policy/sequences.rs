@@ -102,6 +102,8 @@ pub struct KvMemory {
     reserve: Option<u32>,
     /// The number of sequences whose base leaves each remainder. They need a block at the same ticks.
     growing: Vec<u32>,
+    /// The place in `growing` of the sequences that need a block for their next token.
+    due: usize,
     /// The ticks at which sequences have used up their reservation. Entries of sequences that have left remain.
     full: BinaryHeap<Reverse<(i64, RequestId)>>,
 }
@@ -141,6 +143,7 @@ impl KvMemory {
             used: 0,
             reserve,
             growing,
+            due: 0,
             full: BinaryHeap::new(),
         })
     }
@@ -198,9 +201,17 @@ impl KvMemory {
         first.is_some_and(|Reverse((tick, _))| *tick <= ticks)
     }
 
-    /// The number of blocks that sequences need for their next tokens.
-    fn growth(&self, ticks: i64) -> u32 {
-        self.growing.get(self.class(-ticks)).copied().unwrap_or(0)
+    /// The number of blocks that the sequences at this place in `growing` need.
+    fn growth(&self, due: usize) -> u32 {
+        self.growing.get(due).copied().unwrap_or(0)
+    }
+
+    /// The place in `growing` of the sequences that need a block for the token after the next one.
+    fn due_after_next(&self) -> usize {
+        match self.due {
+            0 => self.block as usize - 1,
+            due => due - 1,
+        }
     }
 }
 
@@ -254,7 +265,10 @@ impl<P: Fn(&mut IterationPlan<'_, '_>)> Policy for Continuous<P> {
     /// Frees the memory of sequences that have ended.
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
         let running = &mut self.workers[completed.worker.index()];
-        running.ticks += i64::from(mem::take(&mut running.decodes));
+        if mem::take(&mut running.decodes) {
+            running.ticks += 1;
+            running.memory.due = running.memory.due_after_next();
+        }
         let mut fed = mem::take(&mut running.feeding);
         for prompt in fed.drain(..) {
             if prompt.fed < prompt.tokens {
@@ -304,10 +318,12 @@ impl<P: Fn(&mut IterationPlan<'_, '_>)> Policy for Continuous<P> {
             && running.changes_before == self.waiting.changes;
         let ticks = running.ticks + 1;
         let memory = &mut running.memory;
-        let growth = memory.growth(ticks);
+        let due = memory.due_after_next();
+        let growth = memory.growth(due);
         if !is_alike || memory.some_full(ticks) || growth > memory.capacity - memory.used {
             return None;
         }
+        memory.due = due;
         memory.used += growth;
         let blocks = memory.used;
         running.ticks = ticks;
@@ -445,7 +461,7 @@ impl IterationPlan<'_, '_> {
         self.reject_full();
         loop {
             let memory = &mut self.running.memory;
-            let growth = memory.growth(self.running.ticks);
+            let growth = memory.growth(memory.due);
             if growth <= memory.capacity - memory.used {
                 memory.used += growth;
                 break;

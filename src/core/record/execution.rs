@@ -169,6 +169,7 @@ impl Execution {
         }
     }
 
+    #[inline]
     pub(super) fn report(&mut self, task: TaskId) {
         self.this_round.completions += 1;
         if self.options.rounds {
@@ -176,6 +177,7 @@ impl Execution {
         }
     }
 
+    #[inline]
     pub(super) fn end_round(&mut self, now: Nanos) {
         let round = Round {
             now,
@@ -227,13 +229,24 @@ impl Execution {
         self.useful_cells += task.useful_cells;
         self.add_busy(task.worker, completion.start, completion.finish);
         self.end = self.end.max(completion.finish);
-        self.executed_cells += match task.listed {
-            Some(listed) if task.iteration.is_none() => self.count_list(listed, task),
-            _ => self.count_steps(task),
+        self.executed_cells += match (task.iteration, task.listed) {
+            (Some(_), _) => self.count_tokens(task),
+            (None, Some(listed)) => self.count_list(listed, task),
+            (None, None) => self.count_steps(task),
         };
         if self.options.tasks {
             self.keep_task(completion, task);
         }
+    }
+
+    /// Counts a task in which sequences only decoded. Another like it was submitted at this instant.
+    #[inline]
+    pub(super) fn repeat(&mut self, completion: &Completion, task: &OpenTask, now: Nanos) {
+        self.complete(completion, task);
+        self.idle(task.worker);
+        self.report(completion.task);
+        self.end_round(now);
+        self.decide(now, None, 1);
     }
 
     /// Counts a task whose steps are in a list. Returns its executed cells.
@@ -248,6 +261,17 @@ impl Execution {
         u64::from(listed.batch) * (list.unsized_runs + sized)
     }
 
+    /// Counts the steps of an iteration. Returns the tokens that it feeds, each of which is an executed cell.
+    #[inline]
+    fn count_tokens(&mut self, task: &OpenTask) -> u64 {
+        let mut tokens = 0;
+        for step in &task.steps {
+            tokens += u64::from(step.batch);
+            count(&mut self.unlisted, step.cell, step.batch, step.times.into());
+        }
+        tokens
+    }
+
     /// Counts the steps of a task. Returns its executed cells.
     fn count_steps(&mut self, task: &OpenTask) -> u64 {
         let mut cells = 0;
@@ -257,9 +281,7 @@ impl Execution {
             has_operators |= step.cell.index() >= self.cells;
             count(&mut self.unlisted, step.cell, step.batch, step.times.into());
         }
-        if task.iteration.is_some() {
-            task.steps.iter().map(|step| u64::from(step.batch)).sum()
-        } else if has_operators {
+        if has_operators {
             task.useful_cells
         } else {
             cells
@@ -322,6 +344,7 @@ impl Execution {
     }
 
     /// Forgets the spans of a worker without tasks, because all its later tasks start after them.
+    #[inline]
     pub(super) fn idle(&mut self, worker: WorkerId) {
         self.spans[worker.index()].clear();
     }

@@ -137,6 +137,14 @@ pub trait Recorder {
         self.execution_mut().decide(now, time, tasks);
     }
 
+    /// Records that a task is done in which sequences only decoded, and that another like it was submitted at this
+    /// instant, as a round of its own. No host time is taken: nothing was decided.
+    #[inline]
+    fn repeat(&mut self, completion: &Completion, task: &OpenTask, now: Nanos) {
+        self.end_sequences(completion, task);
+        self.execution_mut().repeat(completion, task, now);
+    }
+
     /// The list of reasons for tasks, or `None` if reasons are not kept.
     #[inline]
     fn reasons(&mut self) -> Option<&mut Vec<(TaskId, Reason)>> {

@@ -124,7 +124,6 @@ impl Tokens {
         self.all_blocks += time * u128::from(capacity);
         self.most_blocks = self.most_blocks.max(blocks);
         self.capacity = capacity;
-        grow(&mut self.workers, worker.index());
         self.ended.clear();
         if decodes {
             self.tick(worker, completion.finish);
@@ -132,7 +131,9 @@ impl Tokens {
         for request in &requests[..prefilled as usize] {
             self.begin(*request, worker, completion.finish);
         }
-        self.ended.sort_unstable();
+        if self.ended.len() > 1 {
+            self.ended.sort_unstable();
+        }
         &self.ended
     }
 
@@ -148,35 +149,43 @@ impl Tokens {
     }
 
     /// Gives a token to all sequences that decode on a worker.
+    #[inline]
     fn tick(&mut self, on: WorkerId, now: Nanos) {
-        let worker = &mut self.workers[on.index()];
+        let worker = grow(&mut self.workers, on.index());
         worker.ticks += 1;
         self.generated += worker.decoding;
         let older = worker.decoding - worker.fresh.len() as u64;
         if older > 0 {
             let gap = now - worker.at;
-            while worker.worst.last().is_some_and(|other| other.gap <= gap) {
-                worker.worst.pop();
-            }
-            worker.worst.push(TickGap {
-                tick: worker.ticks,
-                end: now,
-                gap,
-            });
+            worker.note_gap(gap, now);
             self.gaps.add(gap.0, older);
         }
         worker.at = now;
-        for request in worker.fresh.drain(..) {
+        let has_ends = worker.has_ends();
+        if !worker.fresh.is_empty() {
+            self.tick_fresh(on, now);
+        }
+        if has_ends {
+            self.end_sequences(on);
+        }
+    }
+
+    /// Counts the gaps of the sequences that get their first token from this tick.
+    fn tick_fresh(&mut self, on: WorkerId, now: Nanos) {
+        for request in self.workers[on.index()].fresh.drain(..) {
             let sequence = &mut self.sequences[request.index()];
             let gap = now - sequence.last;
             sequence.note_gap(gap, now);
             self.gaps.add(gap.0, 1);
         }
-        let ticks = worker.ticks;
-        while let Some(Reverse((tick, request))) = self.workers[on.index()].ends.peek().copied()
-            && tick <= ticks
+    }
+
+    /// Ends the sequences that have received their last token on a worker.
+    fn end_sequences(&mut self, on: WorkerId) {
+        while let worker = &mut self.workers[on.index()]
+            && worker.has_ends()
+            && let Some(Reverse((tick, request))) = worker.ends.pop()
         {
-            self.workers[on.index()].ends.pop();
             if self.sequences[request.index()].ends_at() == Some((on, tick)) {
                 self.stop(request);
                 self.ended.push(request);
@@ -201,7 +210,7 @@ impl Tokens {
             self.ended.push(request);
             return;
         }
-        let worker = &mut self.workers[on.index()];
+        let worker = grow(&mut self.workers, on.index());
         sequence.decodes = Some((on, worker.ticks));
         worker.decoding += 1;
         worker.fresh.push(request);
@@ -236,6 +245,26 @@ impl Tokens {
         self.stop(request);
         self.sequences[request.index()].preemptions += 1;
         self.preemptions += 1;
+    }
+}
+
+impl DecodingWorker {
+    /// Takes note of the gap before the present tick. Earlier ones that are no longer than it do not matter any more.
+    #[inline]
+    fn note_gap(&mut self, gap: Nanos, end: Nanos) {
+        let longer = self.worst.iter().rposition(|other| other.gap > gap);
+        self.worst.truncate(longer.map_or(0, |place| place + 1));
+        self.worst.push(TickGap {
+            tick: self.ticks,
+            end,
+            gap,
+        });
+    }
+
+    /// Whether a sequence has received its last token with the last tick, unless it was preempted before.
+    fn has_ends(&self) -> bool {
+        let first = self.ends.peek();
+        first.is_some_and(|Reverse((tick, _))| *tick <= self.ticks)
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::base::units::{CellId, Nanos, Share, TaskId};
 use crate::core::backend::Backend;
 use crate::core::cost::timing::{Start, Timing};
-use crate::core::task::{Completion, MemberList, Task};
+use crate::core::task::{Completion, DecodeTask, MemberList, NextDecode, Task};
 
 /// The simulated backend of a policy that uses this number of streams of each worker.
 pub fn backend<'t, T: Timing + 't>(
@@ -21,8 +21,10 @@ pub fn backend<'t, T: Timing + 't>(
     }
 }
 
-/// Completions that the engine does not know yet: the instant of the report, the finish, the task, the start.
-type PendingReports = BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>;
+/// A completion that the engine does not know yet: the instant of the report, the finish, the task, the start.
+type PendingReport = (Nanos, Nanos, TaskId, Nanos);
+
+type PendingReports = BinaryHeap<Reverse<PendingReport>>;
 
 /// The next completion that is reported to the engine up to `until`. The clock advances.
 fn next_report(
@@ -68,14 +70,10 @@ impl<T: Timing> Sim<T> {
             running: BinaryHeap::new(),
         }
     }
-}
 
-impl<T: Timing> Backend for Sim<T> {
-    fn now(&self) -> Nanos {
-        self.now
-    }
-
-    fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
+    /// Computes when a task runs that is submitted now.
+    #[inline]
+    fn run(&mut self, id: TaskId, task: &Task<'_>) -> PendingReport {
         let free = &mut self.free_at[task.worker.index()];
         let start = self
             .timing
@@ -86,12 +84,45 @@ impl<T: Timing> Backend for Sim<T> {
         let finish = start.saturating_add(self.timing.disturb(time, start));
         *last = task.steps.last().map(|step| step.cell);
         *free = finish;
-        self.running.push(Reverse((
-            finish.saturating_add(self.timing.completion_delay()),
-            finish,
-            id,
-            start,
-        )));
+        let at = finish.saturating_add(self.timing.completion_delay());
+        (at, finish, id, start)
+    }
+}
+
+impl<T: Timing> Backend for Sim<T> {
+    fn now(&self) -> Nanos {
+        self.now
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
+        let report = self.run(id, task);
+        self.running.push(Reverse(report));
+    }
+
+    fn repeat(
+        &mut self,
+        mut task: DecodeTask,
+        follow: &mut dyn FnMut(&Completion, Nanos) -> Option<NextDecode>,
+    ) {
+        let Some(Reverse(mut report)) = self.running.pop() else {
+            return;
+        };
+        loop {
+            let (at, finish, id, start) = report;
+            let completion = Completion {
+                task: id,
+                start,
+                finish,
+            };
+            let now = self.now.max(at);
+            let Some(next) = follow(&completion, now) else {
+                break;
+            };
+            self.now = now;
+            task = task.next(next);
+            report = self.run(TaskId(id.0 + 1), &task.as_task());
+        }
+        self.running.push(Reverse(report));
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {

@@ -6,6 +6,7 @@ pub(super) mod step_lists;
 pub(super) mod worker_set;
 
 use std::collections::VecDeque;
+use std::slice;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -103,6 +104,48 @@ pub struct Iteration {
     pub blocks: u32,
     /// The number of all blocks of the worker.
     pub capacity: u32,
+}
+
+/// A task in which sequences only decode.
+#[derive(Clone, Copy, Debug)]
+pub struct DecodeTask {
+    pub worker: WorkerId,
+    stream: StreamId,
+    step: Step,
+    batch: u32,
+    useful_cells: u64,
+    iteration: Iteration,
+}
+
+impl DecodeTask {
+    pub fn as_task(&self) -> Task<'_> {
+        Task {
+            stream: self.stream,
+            batch: self.batch,
+            iteration: Some(self.iteration),
+            ..Task::new(
+                self.worker,
+                slice::from_ref(&self.step),
+                &[],
+                self.useful_cells,
+            )
+        }
+    }
+
+    /// The task after this one, in which the same sequences decode.
+    pub fn next(self, next: NextDecode) -> DecodeTask {
+        DecodeTask {
+            step: Step {
+                input: next.context,
+                ..self.step
+            },
+            iteration: Iteration {
+                blocks: next.blocks,
+                ..self.iteration
+            },
+            ..self
+        }
+    }
 }
 
 /// How an iteration differs from the one before, in which the same sequences decoded.
@@ -566,14 +609,19 @@ pub struct OpenTask {
 }
 
 impl OpenTask {
-    /// The task, if it is one whose [members](Task::members) are its requests.
-    pub(crate) fn as_task(&self) -> Task<'_> {
-        Task {
-            stream: self.stream,
-            batch: self.batch,
-            iteration: self.iteration,
-            listed: self.listed,
-            ..Task::new(self.worker, &self.steps, &self.requests, self.useful_cells)
+    /// The task, if all that it does is that sequences decode.
+    fn only_decodes(&self) -> Option<DecodeTask> {
+        let iteration = self.iteration?;
+        match self.steps[..] {
+            [step] if iteration.decodes && self.requests.is_empty() => Some(DecodeTask {
+                worker: self.worker,
+                stream: self.stream,
+                step,
+                batch: self.batch,
+                useful_cells: self.useful_cells,
+                iteration,
+            }),
+            _ => None,
         }
     }
 }
@@ -645,34 +693,29 @@ impl TaskBook {
         done
     }
 
-    /// The only unfinished task, if all that it does is that sequences decode.
-    pub(crate) fn only_decode(&self) -> Option<&OpenTask> {
-        let task = match self.open.front() {
-            Some(Some(task)) if self.open.len() == 1 => task,
-            _ => return None,
-        };
-        let only_decodes = task
-            .iteration
-            .is_some_and(|iteration| iteration.decodes && iteration.prefilled == 0);
-        if only_decodes && task.requests.is_empty() && task.steps.len() == 1 {
-            Some(task)
-        } else {
-            None
+    /// The only unfinished task.
+    pub(crate) fn only(&self) -> Option<&OpenTask> {
+        match self.open.front() {
+            Some(task) if self.open.len() == 1 => task.as_ref(),
+            _ => None,
         }
     }
 
-    /// Replaces the [only task](TaskBook::only_decode), which is done, by one like it. Returns the new one.
-    pub(crate) fn repeat(&mut self, now: Nanos, next: NextDecode) -> (TaskId, &OpenTask) {
-        let task = self.open.front_mut().and_then(Option::as_mut);
-        let task = task.expect("a task is open");
-        task.submit = now;
-        task.steps[0].input = next.context;
-        task.iteration = task.iteration.map(|iteration| Iteration {
-            blocks: next.blocks,
-            ..iteration
-        });
-        self.first += 1;
-        (TaskId(self.first), task)
+    /// The only unfinished task, if all that it does is that sequences decode.
+    pub(crate) fn only_decode(&self) -> Option<DecodeTask> {
+        self.only()?.only_decodes()
+    }
+
+    /// Replaces the [only task](TaskBook::only_decode), which is done, by one like it.
+    pub(crate) fn repeat(&mut self, now: Nanos, next: NextDecode) {
+        if let Some(Some(task)) = self.open.front_mut()
+            && let Some(iteration) = &mut task.iteration
+        {
+            task.submit = now;
+            task.steps[0].input = next.context;
+            iteration.blocks = next.blocks;
+            self.first += 1;
+        }
     }
 
     fn set_unfinished(&mut self, worker: WorkerId, count: usize) {
