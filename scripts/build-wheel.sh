@@ -23,7 +23,7 @@ build() {
   [ -x "$tools/bin/maturin" ] || { python3 -m venv "$tools" && "$tools/bin/pip" install --quiet 'maturin[zig]>=1.9,<2'; }
   start=$(seconds)
   rm -f target/wheels/batchlab-*"$1".whl
-  PATH=$PWD/$tools/bin:$PATH maturin build --release --locked --zig --target "$1-unknown-linux-gnu" \
+  PATH=$PWD/$tools/bin:$PATH maturin build --profile dist --locked --zig --target "$1-unknown-linux-gnu" \
     --compatibility manylinux_2_28 --compression-level 9 --out target/wheels
   wheel=$(echo target/wheels/batchlab-*"$1".whl)
   echo "built in $(since "$start")"

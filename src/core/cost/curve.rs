@@ -64,6 +64,7 @@ impl Curve {
         Curve::new(BTreeMap::from([(1, time.0), (2, time.0)])).expect("there are two points")
     }
 
+    #[inline]
     pub fn time(&self, batch: u32) -> Nanos {
         self.small
             .get(batch as usize)

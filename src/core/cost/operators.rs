@@ -87,6 +87,7 @@ impl OperatorShare {
     }
 
     /// The share of the cell's time for these rows, as a fraction.
+    #[inline]
     pub fn fraction(&self, rows: u32) -> (u64, u64) {
         let nodes = u64::from(self.nodes(rows));
         let all = self

@@ -125,6 +125,7 @@ impl Timing for TaskTimes {
         }
     }
 
+    #[inline]
     fn disturb(&mut self, time: Nanos, start: Nanos) -> Nanos {
         match &mut self.noise {
             None => time,

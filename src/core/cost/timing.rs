@@ -45,6 +45,7 @@ pub struct Start {
 
 impl Start {
     /// The start on a stream that is free from this instant on.
+    #[inline]
     pub fn instant(self, free: Nanos) -> Nanos {
         self.earliest.max(free.saturating_add(self.gap))
     }
@@ -73,6 +74,7 @@ pub fn mean_demand<'s>(
 }
 
 impl<C: CostModel> Timing for C {
+    #[inline]
     fn start(&mut self, task: &Task<'_>, submit: Nanos, _: bool) -> Start {
         let earliest = submit
             .saturating_add(task.extra.host_ahead)

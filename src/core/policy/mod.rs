@@ -132,6 +132,7 @@ impl Outcomes {
     }
 
     /// Lets a request leave, all of whose nodes must have completed.
+    #[inline]
     pub fn finish(&mut self, request: RequestId) {
         self.finished.push(request);
     }

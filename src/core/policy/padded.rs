@@ -198,6 +198,7 @@ impl PaddedPolicy {
     }
 
     /// The buckets from `first` on that may send.
+    #[inline]
     fn ready_buckets(&self, first: u32) -> impl Iterator<Item = (&u32, &VecDeque<Waiting>)> {
         let buckets = self.buckets.range(first..);
         buckets.filter(move |(_, waiting)| self.may_send(waiting))

@@ -199,6 +199,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
+    #[inline]
     pub fn new(request: &Request<'_>, due: Nanos) -> Waiting {
         Waiting {
             request: request.id,

@@ -263,6 +263,7 @@ impl Recorder for FullRecord {
         }
     }
 
+    #[inline]
     fn preempt(&mut self, requests: &mut Vec<RequestId>) {
         let preempted = requests.drain(..);
         if let Some(tokens) = &mut self.tokens {

@@ -47,12 +47,14 @@ impl Presence {
     }
 
     /// Sets the number of requests in the system from `now` on.
+    #[inline]
     pub(super) fn set(&mut self, now: Nanos, inside: u64) {
         self.sum += u128::from(self.inside) * u128::from(now.saturating_since(self.since).0);
         self.inside = inside;
         self.since = self.since.max(now);
     }
 
+    #[inline]
     pub(super) fn add_arrival(&mut self, number: u64, at: Nanos) {
         self.set(at, self.inside + 1);
         if number > 0 {

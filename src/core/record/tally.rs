@@ -44,6 +44,7 @@ impl Tally {
     }
 
     /// Adds an arrival that is not before the last one.
+    #[inline]
     pub fn add_arrival(&mut self, at: Nanos, measured: bool) {
         self.arrived += 1;
         if measured {
@@ -54,6 +55,7 @@ impl Tally {
     }
 
     /// Adds the latency of a served request, in nanoseconds. Returns whether it is within the objective.
+    #[inline]
     pub fn add_latency(&mut self, latency: u64, measured: bool) -> bool {
         let good = self.slo.is_some_and(|slo| latency <= slo.0);
         self.within_slo += u64::from(good && measured);
@@ -62,6 +64,7 @@ impl Tally {
 
     /// Adds a request that finished at or after the first measured arrival of the run. `late` says whether it finished
     /// after the last arrival of the run.
+    #[inline]
     pub fn add_finish(&mut self, at: Nanos, good: bool, late: bool) {
         if late {
             self.late[usize::from(good)].push(at)

@@ -72,7 +72,7 @@ impl<T: Timing> Sim<T> {
     }
 
     /// Computes when a task runs that is submitted now.
-    #[inline]
+    #[inline(always)]
     fn run(&mut self, id: TaskId, task: &Task<'_>) -> PendingReport {
         let free = &mut self.free_at[task.worker.index()];
         let start = self

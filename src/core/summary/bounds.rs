@@ -120,6 +120,7 @@ impl<'a> Fastest<'a> {
         }
     }
 
+    #[inline]
     fn best(&mut self, cell: CellId, input: u32) -> Best {
         if let Some((latest, best)) = self.latest
             && latest == (cell, input)

@@ -51,6 +51,7 @@ pub struct Task<'a> {
 impl<'a> Task<'a> {
     /// A task on the worker's first stream for all nodes of `requests`, with the first step's batch and no gather.
     /// `Task { members, ..Task::new(…) }` overrides a field.
+    #[inline]
     pub fn new(
         worker: WorkerId,
         steps: &'a [Step],
@@ -118,6 +119,7 @@ pub struct DecodeTask {
 }
 
 impl DecodeTask {
+    #[inline]
     pub fn as_task(&self) -> Task<'_> {
         Task {
             stream: self.stream,
@@ -133,6 +135,7 @@ impl DecodeTask {
     }
 
     /// The task after this one, in which the same sequences decode.
+    #[inline]
     pub fn next(self, next: NextDecode) -> DecodeTask {
         DecodeTask {
             step: Step {
@@ -551,6 +554,7 @@ pub struct Offer {
 
 impl Offer {
     /// The next worker, or `None` after the last.
+    #[inline]
     pub fn next(&mut self, dispatch: &Dispatch<'_>) -> Option<WorkerId> {
         let worker = dispatch
             .tasks
@@ -610,9 +614,10 @@ pub struct OpenTask {
 
 impl OpenTask {
     /// The task, if all that it does is that sequences decode.
+    #[inline]
     fn only_decodes(&self) -> Option<DecodeTask> {
         let iteration = self.iteration?;
-        match self.steps[..] {
+        match *self.steps.as_slice() {
             [step] if iteration.decodes && self.requests.is_empty() => Some(DecodeTask {
                 worker: self.worker,
                 stream: self.stream,
@@ -639,6 +644,7 @@ impl TaskBook {
         self.unfinished[worker.index()]
     }
 
+    #[inline]
     pub(crate) fn some_idle(&self) -> bool {
         self.by_unfinished[0].first_from(0).is_some()
     }
@@ -694,6 +700,7 @@ impl TaskBook {
     }
 
     /// The only unfinished task.
+    #[inline]
     pub(crate) fn only(&self) -> Option<&OpenTask> {
         match self.open.front() {
             Some(task) if self.open.len() == 1 => task.as_ref(),
@@ -702,6 +709,7 @@ impl TaskBook {
     }
 
     /// The only unfinished task, if all that it does is that sequences decode.
+    #[inline]
     pub(crate) fn only_decode(&self) -> Option<DecodeTask> {
         self.only()?.only_decodes()
     }
@@ -730,6 +738,7 @@ impl TaskBook {
     }
 
     /// Keeps the memory of a task that is done.
+    #[inline]
     pub(crate) fn recycle(&mut self, mut done: OpenTask) {
         if done.requests.spilled() || done.steps.spilled() {
             done.requests.clear();

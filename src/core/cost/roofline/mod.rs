@@ -233,6 +233,7 @@ impl Roofline {
     }
 
     /// The time of reading or writing these numbers.
+    #[inline]
     pub(super) fn traffic(&self, elements: u128) -> Nanos {
         let bytes = elements * u128::from(self.unit.bytes);
         nanos(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))).max(self.latency)

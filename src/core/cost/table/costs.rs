@@ -249,6 +249,7 @@ impl CostModel for TableCosts {
         }
     }
 
+    #[inline]
     fn launch(&self, batch: u32, gather: bool) -> Nanos {
         match &self.launches.gather {
             Some(curve) if gather => curve.time(batch),
@@ -256,6 +257,7 @@ impl CostModel for TableCosts {
         }
     }
 
+    #[inline]
     fn further_launch(&self, batch: u32) -> Option<Nanos> {
         let curve = self.launches.further.as_ref()?;
         Some(curve.time(batch))
@@ -286,6 +288,7 @@ impl CostModel for TableCosts {
         }
     }
 
+    #[inline]
     fn switch(&self, step: &Step, members: MemberKind) -> Nanos {
         let costs = self.steps_of(members).get(step.cell.index());
         match costs.and_then(|costs| costs.switch.as_ref()) {

@@ -1,6 +1,7 @@
 //! The requests in the system, and which of their subgraphs are free to run.
 
 use std::hint::black_box;
+use std::iter;
 use std::ops::{Index, Range};
 use std::sync::Arc;
 
@@ -147,7 +148,7 @@ impl TreeState {
     fn count_missing(&mut self) {
         let parents = self.tree.parents();
         let missing = &mut self.missing;
-        missing.resize(parents.len(), 0);
+        missing.extend(iter::repeat_n(0, parents.len()));
         // No branch depends on the form of the tree, which the processor could not guess.
         for &parent in parents {
             if parent != Tree::NO_PARENT {
@@ -246,7 +247,7 @@ impl Released<'_> {
             GraphRest::Tree(state) => {
                 // Every node is written, and the next one takes its place if it is not ready: no branch to guess.
                 let mut end = ready.len();
-                ready.resize(end + state.missing.len(), 0);
+                ready.extend(iter::repeat_n(0, state.missing.len()));
                 for (node, missing) in (0..).zip(&state.missing) {
                     ready[end] = node;
                     end += usize::from(*missing == IS_INNER);
@@ -398,7 +399,7 @@ impl LiveRequests {
                 let parents = state.tree.parents();
                 // As in `list_entries`, there is no branch to guess.
                 let mut end = ready.len();
-                ready.resize(end + places.len(), 0);
+                ready.extend(iter::repeat_n(0, places.len()));
                 for place in places {
                     let parent = parents[ready[place] as usize];
                     if parent == Tree::NO_PARENT {

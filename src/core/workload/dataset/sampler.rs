@@ -59,6 +59,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// The part that contains a place of the range. It does not fall as `at` grows.
+    #[inline]
     fn part(&self, at: f64) -> usize {
         ((at * self.parts) as u32 as usize).min(2 * self.ends.len())
     }
