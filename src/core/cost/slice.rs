@@ -23,7 +23,6 @@ pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> V
 
 /// The stages that are as even as possible: the longest is as short as can be, and then the sum of squares is the
 /// least.
-#[inline]
 pub fn even(times: &[Nanos], stages: usize) -> Result<Vec<Range<usize>>, String> {
     if !(1..=times.len()).contains(&stages) {
         return Err(format!(

@@ -110,6 +110,7 @@ impl Timing for TaskTimes {
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
         let costs = &self.costs;
         if let Some(time) = self.known.decode_time(task, before, costs) {
+            // The states of its sequences stay on the worker.
             return time;
         }
         let time = match self.known.result(task) {

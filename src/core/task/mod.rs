@@ -119,6 +119,7 @@ pub struct DecodeTask {
 }
 
 impl DecodeTask {
+    /// The task in the form in which backends get all tasks.
     #[inline]
     pub fn as_task(&self) -> Task<'_> {
         Task {
@@ -136,18 +137,9 @@ impl DecodeTask {
 
     /// The task after this one, in which the same sequences decode.
     #[inline]
-    pub fn next(self, next: NextDecode) -> DecodeTask {
-        DecodeTask {
-            step: Step {
-                input: next.context,
-                ..self.step
-            },
-            iteration: Iteration {
-                blocks: next.blocks,
-                ..self.iteration
-            },
-            ..self
-        }
+    pub fn next(mut self, next: NextDecode) -> DecodeTask {
+        next.apply(&mut self.step, &mut self.iteration);
+        self
     }
 }
 
@@ -158,6 +150,15 @@ pub struct NextDecode {
     pub context: u32,
     /// The blocks of keys and values that are in use.
     pub blocks: u32,
+}
+
+impl NextDecode {
+    /// Makes the step and the effects of an iteration those of the next one.
+    #[inline]
+    fn apply(self, step: &mut Step, iteration: &mut Iteration) {
+        step.input = self.context;
+        iteration.blocks = self.blocks;
+    }
 }
 
 /// The time of a task that neither its steps nor the device's overheads account for. The policy knows it, and only a
@@ -720,8 +721,7 @@ impl TaskBook {
             && let Some(iteration) = &mut task.iteration
         {
             task.submit = now;
-            task.steps[0].input = next.context;
-            iteration.blocks = next.blocks;
+            next.apply(&mut task.steps[0], iteration);
             self.first += 1;
         }
     }
