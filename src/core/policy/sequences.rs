@@ -102,7 +102,8 @@ pub struct KvMemory {
     reserve: Option<u32>,
     /// The number of sequences whose base leaves each remainder. They need a block at the same ticks.
     growing: Vec<u32>,
-    /// The place in `growing` of the sequences that need a block for their next token.
+    /// The place in `growing` of the sequences that need a block for their next token: the negative number of ticks
+    /// modulo `block`. It is kept so that no iteration divides.
     due: usize,
     /// The ticks at which sequences have used up their reservation. Entries of sequences that have left remain.
     full: BinaryHeap<Reverse<(i64, RequestId)>>,
