@@ -100,24 +100,25 @@ impl<R: Recorder> Engine<'_, R> {
 
     #[inline]
     fn complete(&mut self, completion: &Completion) -> Result<()> {
-        let done = self.tasks.close(completion.task);
-        self.recorder.complete(completion, &done);
-        if self.tasks.unfinished_tasks(done.worker) == 0 {
-            self.recorder.idle(done.worker);
+        let worker = self.tasks.end(completion.task);
+        let done = self.tasks.task(completion.task);
+        self.recorder.complete(completion, done);
+        if self.tasks.unfinished_tasks(worker) == 0 {
+            self.recorder.idle(worker);
         }
         let completed = Completed {
             task: completion.task,
-            worker: done.worker,
+            worker,
             stream: done.stream,
             start: completion.start,
             finish: completion.finish,
             requests: &done.requests,
-            ended: self.recorder.end_sequences(completion, &done),
+            ended: self.recorder.end_sequences(completion, done),
         };
         self.policy.complete(&completed, &mut self.outcomes);
         self.recorder.report(completion.task);
         self.settle(completion.finish)?;
-        self.tasks.recycle(done);
+        self.tasks.close(completion.task);
         Ok(())
     }
 
@@ -141,38 +142,40 @@ impl<R: Recorder> Engine<'_, R> {
     /// iteration is recorded as if it had a round of its own.
     #[inline]
     fn repeat_iterations(&mut self, wake: Option<Nanos>) {
-        let Some(task) = self.tasks.only_decode() else {
+        let Some(task) = self.tasks.only() else {
             return;
         };
-        let worker = task.worker;
-        let mut quiet = self.recorder.quiet_iterations(worker);
+        let Some(decode) = task.only_decodes() else {
+            return;
+        };
+        let quiet = self.recorder.quiet_iterations(decode.worker);
         if quiet == 0 || self.recorder.reasons().is_some() {
             return;
         }
         let until = self.next_arrival.into_iter().chain(wake).min();
+        let until = until.unwrap_or(Nanos::MAX);
         let Engine {
             policy,
             backend,
             recorder,
-            tasks,
             stop,
             ..
         } = self;
-        backend.repeat(task, &mut |completion, now| {
-            let ends = quiet == 0
-                || until.is_some_and(|until| now >= until)
-                || recorder.has_missed()
-                || stop.load(Ordering::Relaxed);
-            if ends {
+        let mut repeats = 0;
+        backend.repeat(decode, &mut |completion, now| {
+            if repeats == quiet || now >= until || stop.load(Ordering::Relaxed) {
                 return None;
             }
-            let done = tasks.only()?;
-            let next = policy.repeat(worker)?;
-            recorder.repeat(completion, done, now);
-            tasks.repeat(now, next);
-            quiet -= 1;
+            let next = policy.repeat(decode.worker)?;
+            recorder.repeat(completion, task, now);
+            task.repeat(now, next);
+            repeats += 1;
             Some(next)
         });
+        if repeats > 0 {
+            self.recorder.count_repeats(task, repeats);
+            self.tasks.skip_numbers(repeats);
+        }
     }
 
     /// The host's time at the beginning of a decision, if the recorder asks for it.

@@ -5,7 +5,7 @@ use super::timing::task_time;
 use super::{CostModel, MemberKind};
 use crate::base::grow::grow;
 use crate::base::units::{CellId, Nanos, Share};
-use crate::core::task::{ExtraTime, ListedSteps, Members, Task};
+use crate::core::task::{DecodeTask, ExtraTime, ListedSteps, Members, Task};
 
 /// The largest batch and the largest input whose results are kept.
 const MOST_KEPT: u32 = 1024;
@@ -96,6 +96,18 @@ impl KnownTasks {
         }
         Some(time)
     }
+
+    /// The time of an iteration like the one before, or `None` if the overhead is not known.
+    #[inline]
+    pub fn repeated_decode_time(&self, task: &DecodeTask, costs: &impl CostModel) -> Option<Nanos> {
+        let step = &task.step;
+        let overhead = (*self.decodes.get(step.batch as usize)?)?;
+        if overhead.cell != step.cell || task.batch != step.batch || step.times != 1 {
+            return None;
+        }
+        let run = costs.runs(step, MemberKind::Requests).time;
+        Some(overhead.time.saturating_add(run))
+    }
 }
 
 /// Whether nothing but the steps, the members and the cell before decides the time of a task.
@@ -146,24 +158,30 @@ impl TaskResult {
 #[cfg(test)]
 mod tests {
     use rand::RngExt;
+    use smallvec::{SmallVec, smallvec};
 
     use super::*;
-    use crate::base::units::WorkerId;
+    use crate::base::units::{StreamId, WorkerId};
     use crate::core::cost::table::{CostTable, Overhead, TableCosts};
     use crate::core::cost::task_times::TaskTimes;
     use crate::core::cost::timing::Timing;
     use crate::core::task::step_lists::StepLists;
-    use crate::core::task::{Iteration, Joined, Step};
+    use crate::core::task::{Iteration, Joined, OpenTask, Step};
     use crate::core::workload::model::Model;
     use crate::core::workload::random;
     use crate::core::workload::shared_list::SharedList;
 
     /// Costs that depend on all that a task has: batch, input, kind of members, the cell before, gathering, joining.
     fn costs() -> TableCosts {
-        let rows = "cell,batch,ns,input\ndecoder,1,10,0\ndecoder,8,30,0\nencoder,1,70,1\nencoder,4,200,9\nencoder,8,210,9\n\
+        costs_with("")
+    }
+
+    /// The same costs with further rows.
+    fn costs_with(rows: &str) -> TableCosts {
+        let all = "cell,batch,ns,input\ndecoder,1,10,0\ndecoder,8,30,0\nencoder,1,70,1\nencoder,4,200,9\nencoder,8,210,9\n\
                     decoder.switch,1,5,0\nencoder.switch,1,11,0\ntask,1,100,0\ntask,8,108,0\ngather,1,31,0\ngather,8,38,0\n\
                     change,1,3,0\nwhole,1,1,0\nwhole,8,8,0\nencoder.whole,1,60,1\nencoder.whole,8,190,9\n";
-        CostTable::parse(rows, "costs")
+        CostTable::parse(&format!("{all}{rows}"), "costs")
             .unwrap()
             .costs_for(&Model::Seq2Seq.cell_types(), Overhead::default())
             .unwrap()
@@ -230,6 +248,60 @@ mod tests {
                 Timing::duration(&mut costs, &task, before)
             );
             assert_eq!(times.demand(&task), Timing::demand(&mut costs, &task));
+        }
+    }
+
+    /// Iterations follow one another, some of them at batches that have not occurred.
+    #[test]
+    fn repeated_iterations_start_and_take_as_long_as_others() {
+        for rows in [
+            "",
+            "launch,1,20,0\nlaunch,8,27,0\n",
+            "launch.further,8,5,0\n",
+        ] {
+            let costs = costs_with(rows);
+            let [mut repeated, mut computed] =
+                [(); 2].map(|()| TaskTimes::new(costs.clone(), &SharedList::default()));
+            let mut rng = random::sequence(1, 0, "iterations");
+            for at in 0..5_000 {
+                let batch = rng.random_range(1..=9);
+                let task = OpenTask {
+                    worker: WorkerId(0),
+                    stream: StreamId(0),
+                    steps: smallvec![Step {
+                        cell: CellId(1),
+                        batch,
+                        times: 1,
+                        input: rng.random_range(1..12),
+                    }],
+                    // Another policy's batch may be one of requests.
+                    batch: if rng.random_range(0..9) == 0 {
+                        1
+                    } else {
+                        batch
+                    },
+                    useful_cells: batch.into(),
+                    submit: Nanos::ZERO,
+                    requests: SmallVec::new(),
+                    iteration: Some(Iteration {
+                        decodes: true,
+                        ..Iteration::default()
+                    }),
+                    listed: None,
+                };
+                let task = task.only_decodes().expect("sequences only decode");
+                let before = Some(task.step.cell);
+                let expected = (
+                    computed.start(&task.as_task(), Nanos(at), true),
+                    task_time(&costs, &task.as_task(), before),
+                );
+                if rng.random_range(0..3) == 0 {
+                    repeated.start(&task.as_task(), Nanos(at), true);
+                    repeated.duration(&task.as_task(), before);
+                } else {
+                    assert_eq!(repeated.decode(&task, Nanos(at)), expected);
+                }
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use super::table::TableCosts;
 use super::timing::{Start, Timing, task_demand, task_time};
 use crate::base::grow::grow;
 use crate::base::units::{CellId, Nanos, NodeId, Share, WorkerId};
-use crate::core::task::{Members, NodeRef, Part, Task};
+use crate::core::task::{DecodeTask, Members, NodeRef, Part, Task};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::shared_list::SharedList;
 
@@ -124,6 +124,21 @@ impl Timing for TaskTimes {
             0 => time,
             states => time.saturating_add(followed.time.time(states)),
         }
+    }
+
+    #[inline]
+    fn decode(&mut self, task: &DecodeTask, submit: Nanos) -> (Start, Nanos) {
+        let starts_alike = self.noise.is_none() && !self.costs.has_further_launches();
+        if starts_alike && let Some(time) = self.known.repeated_decode_time(task, &self.costs) {
+            let launch = self.costs.launch(task.batch, false);
+            let start = Start {
+                earliest: submit.saturating_add(launch),
+                gap: Nanos::ZERO,
+            };
+            return (start, time);
+        }
+        let start = self.start(&task.as_task(), submit, true);
+        (start, self.duration(&task.as_task(), Some(task.step.cell)))
     }
 
     #[inline]

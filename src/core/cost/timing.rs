@@ -2,7 +2,7 @@
 
 use super::{CostModel, Extra, MemberKind, RowChange, Runs};
 use crate::base::units::{CellId, Nanos, Share};
-use crate::core::task::{Step, Task};
+use crate::core::task::{DecodeTask, Step, Task};
 
 /// The times of tasks. The simulated device asks once for each task, in the order of submission. Every [`CostModel`]
 /// answers, as does a recording of a real device.
@@ -12,6 +12,13 @@ pub trait Timing {
 
     /// The task's time if it runs alone; `before` is the stream's previous cell type.
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos;
+
+    /// The start and the time of an iteration like the one before on its stream, in which the same sequences decoded. It
+    /// is submitted now.
+    fn decode(&mut self, task: &DecodeTask, submit: Nanos) -> (Start, Nanos) {
+        let start = self.start(&task.as_task(), submit, true);
+        (start, self.duration(&task.as_task(), Some(task.step.cell)))
+    }
 
     /// The time that this one becomes if the task starts at this instant, on a machine whose speed varies.
     fn disturb(&mut self, time: Nanos, _: Nanos) -> Nanos {

@@ -230,7 +230,7 @@ impl Execution {
         self.add_busy(task.worker, completion.start, completion.finish);
         self.end = self.end.max(completion.finish);
         self.executed_cells += match (task.iteration, task.listed) {
-            (Some(_), _) => self.count_tokens(task),
+            (Some(_), _) => self.count_tokens(task, 1),
             (None, Some(listed)) => self.count_list(listed, task),
             (None, None) => self.count_steps(task),
         };
@@ -239,14 +239,37 @@ impl Execution {
         }
     }
 
-    /// Counts a task in which sequences only decoded. Another like it was submitted at this instant.
+    /// Whether a worker has completed no task since it was idle.
+    #[inline]
+    pub(super) fn was_idle(&self, worker: WorkerId) -> bool {
+        self.spans[worker.index()].is_empty()
+    }
+
+    /// Records a task in which sequences only decoded, but does not [count](Execution::count_repeats) it. Another like
+    /// it was submitted at this instant to the worker, which [was idle](Execution::was_idle).
     #[inline]
     pub(super) fn repeat(&mut self, completion: &Completion, task: &OpenTask, now: Nanos) {
-        self.complete(completion, task);
-        self.idle(task.worker);
-        self.report(completion.task);
-        self.end_round(now);
-        self.decide(now, None, 1);
+        let Completion { start, finish, .. } = *completion;
+        self.busy[task.worker.index()] += finish - start;
+        self.end = self.end.max(finish);
+        self.idle_tail += now.saturating_since(self.end.max(self.last_arrival));
+        if self.options.tasks {
+            self.keep_task(completion, task);
+        }
+        if self.options.rounds {
+            self.report(completion.task);
+            self.end_round(now);
+        }
+    }
+
+    /// Counts tasks that were repeated, and the decisions to do so. All had the batch of this one.
+    pub(super) fn count_repeats(&mut self, task: &OpenTask, repeats: u64) {
+        self.task_count += repeats;
+        self.batch_sum += repeats * u64::from(task.batch);
+        self.useful_cells += repeats * task.useful_cells;
+        self.executed_cells += self.count_tokens(task, repeats);
+        self.decisions.calls += repeats;
+        self.decisions.tasks += repeats;
     }
 
     /// Counts a task whose steps are in a list. Returns its executed cells.
@@ -261,13 +284,15 @@ impl Execution {
         u64::from(listed.batch) * (list.unsized_runs + sized)
     }
 
-    /// Counts the steps of an iteration. Returns the tokens that it feeds, each of which is an executed cell.
+    /// Counts the steps of iterations like this one. Returns the tokens that they feed, each of which is an executed
+    /// cell.
     #[inline]
-    fn count_tokens(&mut self, task: &OpenTask) -> u64 {
+    fn count_tokens(&mut self, task: &OpenTask, iterations: u64) -> u64 {
         let mut tokens = 0;
         for step in &task.steps {
-            tokens += u64::from(step.batch);
-            count(&mut self.unlisted, step.cell, step.batch, step.times.into());
+            tokens += iterations * u64::from(step.batch);
+            let runs = iterations * u64::from(step.times);
+            count(&mut self.unlisted, step.cell, step.batch, runs);
         }
         tokens
     }

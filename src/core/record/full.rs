@@ -256,10 +256,18 @@ impl Recorder for FullRecord {
         }
     }
 
+    #[inline]
+    fn repeat(&mut self, completion: &Completion, task: &OpenTask, now: Nanos) {
+        if let (Some(tokens), Some(iteration)) = (&mut self.tokens, task.iteration) {
+            tokens.repeat_iteration(iteration, task.worker, completion);
+        }
+        self.execution.repeat(completion, task, now);
+    }
+
     fn quiet_iterations(&self, worker: WorkerId) -> u64 {
         match &self.tokens {
-            Some(tokens) => tokens.quiet_iterations(worker),
-            None => 0,
+            Some(tokens) if self.execution.was_idle(worker) => tokens.quiet_iterations(worker),
+            _ => 0,
         }
     }
 

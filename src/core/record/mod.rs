@@ -138,11 +138,17 @@ pub trait Recorder {
     }
 
     /// Records that a task is done in which sequences only decoded, and that another like it was submitted at this
-    /// instant, as a round of its own. No host time is taken: nothing was decided.
+    /// instant, as a round of its own. No host time is taken: nothing was decided. A record that knows of
+    /// [quiet iterations](Recorder::quiet_iterations) records their tokens here.
     #[inline]
     fn repeat(&mut self, completion: &Completion, task: &OpenTask, now: Nanos) {
-        self.end_sequences(completion, task);
         self.execution_mut().repeat(completion, task, now);
+    }
+
+    /// Counts the tasks that were [repeated](Recorder::repeat), each at the batch of this one.
+    #[inline]
+    fn count_repeats(&mut self, task: &OpenTask, repeats: u64) {
+        self.execution_mut().count_repeats(task, repeats);
     }
 
     /// The list of reasons for tasks, or `None` if reasons are not kept.

@@ -104,17 +104,46 @@ impl Tokens {
         task: &OpenTask,
         completion: &Completion,
     ) -> &[RequestId] {
-        let Iteration {
-            prefilled,
-            decodes,
-            blocks,
-            capacity,
-        } = iteration;
         let OpenTask {
             worker,
             ref requests,
             ..
         } = *task;
+        self.count_blocks(iteration, completion);
+        self.ended.clear();
+        if iteration.decodes {
+            self.tick(worker, completion.finish);
+            if self.workers[worker.index()].has_ends() {
+                self.end_sequences(worker);
+            }
+        }
+        for request in &requests[..iteration.prefilled as usize] {
+            self.begin(*request, worker, completion.finish);
+        }
+        if self.ended.len() > 1 {
+            self.ended.sort_unstable();
+        }
+        &self.ended
+    }
+
+    /// Records the tokens of an iteration in which sequences only decoded. None of them has ended.
+    #[inline]
+    pub(super) fn repeat_iteration(
+        &mut self,
+        iteration: Iteration,
+        worker: WorkerId,
+        completion: &Completion,
+    ) {
+        self.count_blocks(iteration, completion);
+        self.tick(worker, completion.finish);
+    }
+
+    /// Counts the blocks in use while a task ran.
+    #[inline]
+    fn count_blocks(&mut self, iteration: Iteration, completion: &Completion) {
+        let Iteration {
+            blocks, capacity, ..
+        } = iteration;
         assert!(
             blocks <= capacity,
             "{blocks} blocks of {capacity} are in use"
@@ -124,17 +153,6 @@ impl Tokens {
         self.all_blocks += time * u128::from(capacity);
         self.most_blocks = self.most_blocks.max(blocks);
         self.capacity = capacity;
-        self.ended.clear();
-        if decodes {
-            self.tick(worker, completion.finish);
-        }
-        for request in &requests[..prefilled as usize] {
-            self.begin(*request, worker, completion.finish);
-        }
-        if self.ended.len() > 1 {
-            self.ended.sort_unstable();
-        }
-        &self.ended
     }
 
     /// The number of iterations of a worker before the next end of a sequence. Preempted sequences may make it too low.
@@ -161,12 +179,8 @@ impl Tokens {
             self.gaps.add(gap.0, older);
         }
         worker.at = now;
-        let has_ends = worker.has_ends();
         if !worker.fresh.is_empty() {
             self.tick_fresh(on, now);
-        }
-        if has_ends {
-            self.end_sequences(on);
         }
     }
 
@@ -252,8 +266,7 @@ impl DecodingWorker {
     /// Takes note of the gap before the present tick. Earlier ones that are no longer than it do not matter any more.
     #[inline]
     fn note_gap(&mut self, gap: Nanos, end: Nanos) {
-        let longer = self.worst.iter().rposition(|other| other.gap > gap);
-        self.worst.truncate(longer.map_or(0, |place| place + 1));
+        while self.worst.pop_if(|other| other.gap <= gap).is_some() {}
         self.worst.push(TickGap {
             tick: self.ticks,
             end,

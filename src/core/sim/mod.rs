@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::base::units::{CellId, Nanos, Share, TaskId};
+use crate::base::units::{CellId, Nanos, Share, TaskId, WorkerId};
 use crate::core::backend::Backend;
 use crate::core::cost::timing::{Start, Timing};
 use crate::core::task::{Completion, DecodeTask, MemberList, NextDecode, Task};
@@ -71,19 +71,11 @@ impl<T: Timing> Sim<T> {
         }
     }
 
-    /// Computes when a task runs that is submitted now.
-    #[inline(always)]
-    fn run(&mut self, id: TaskId, task: &Task<'_>) -> PendingReport {
-        let free = &mut self.free_at[task.worker.index()];
-        let start = self
-            .timing
-            .start(task, self.now, *free <= self.now)
-            .instant(*free);
-        let last = &mut self.last[task.worker.index()];
-        let time = self.timing.duration(task, *last);
+    /// Starts a task of this duration. Returns when the engine will learn of its completion.
+    #[inline]
+    fn run(&mut self, id: TaskId, worker: WorkerId, start: Nanos, time: Nanos) -> PendingReport {
         let finish = start.saturating_add(self.timing.disturb(time, start));
-        *last = task.steps.last().map(|step| step.cell);
-        *free = finish;
+        self.free_at[worker.index()] = finish;
         let at = finish.saturating_add(self.timing.completion_delay());
         (at, finish, id, start)
     }
@@ -95,7 +87,12 @@ impl<T: Timing> Backend for Sim<T> {
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
-        let report = self.run(id, task);
+        let free = self.free_at[task.worker.index()];
+        let start = self.timing.start(task, self.now, free <= self.now);
+        let last = &mut self.last[task.worker.index()];
+        let time = self.timing.duration(task, *last);
+        *last = task.steps.last().map(|step| step.cell);
+        let report = self.run(id, task.worker, start.instant(free), time);
         self.running.push(Reverse(report));
     }
 
@@ -119,8 +116,10 @@ impl<T: Timing> Backend for Sim<T> {
                 break;
             };
             self.now = now;
-            task = task.next(next);
-            report = self.run(TaskId(id.0 + 1), &task.as_task());
+            task.advance(next);
+            let (start, time) = self.timing.decode(&task, now);
+            let next = TaskId(id.0 + 1);
+            report = self.run(next, task.worker, start.instant(finish), time);
         }
         self.running.push(Reverse(report));
     }

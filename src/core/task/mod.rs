@@ -6,8 +6,8 @@ pub(super) mod step_lists;
 pub(super) mod worker_set;
 
 use std::collections::VecDeque;
-use std::slice;
 use std::sync::Arc;
+use std::{mem, slice};
 
 use smallvec::SmallVec;
 
@@ -112,8 +112,9 @@ pub struct Iteration {
 pub struct DecodeTask {
     pub worker: WorkerId,
     stream: StreamId,
-    step: Step,
-    batch: u32,
+    /// The only step.
+    pub step: Step,
+    pub batch: u32,
     useful_cells: u64,
     iteration: Iteration,
 }
@@ -135,11 +136,10 @@ impl DecodeTask {
         }
     }
 
-    /// The task after this one, in which the same sequences decode.
+    /// Makes this the next task, in which the same sequences decode.
     #[inline]
-    pub fn next(mut self, next: NextDecode) -> DecodeTask {
+    pub fn advance(&mut self, next: NextDecode) {
         next.apply(&mut self.step, &mut self.iteration);
-        self
     }
 }
 
@@ -467,28 +467,39 @@ impl<'a> Dispatch<'a> {
             task.steps.iter().any(|s| s.batch > 0 && s.times > 0),
             "a policy submitted an empty batch"
         );
-        let padded: Vec<Step>;
-        let mut task = *task;
-        task.listed = self.tasks.lists.find(task.steps);
-        if self.pads_any(&task) {
-            padded = self.pad(task.steps);
-            task.steps = &padded;
-            task.listed = self.tasks.lists.find(task.steps);
+        let listed = self.tasks.lists.find(task.steps);
+        if self.pads_any(task.steps, listed) {
+            let steps = &self.pad(task.steps);
+            let listed = self.tasks.lists.find(steps);
+            return self.pass(&Task {
+                steps,
+                listed,
+                ..*task
+            });
         }
-        let id = self.tasks.open(self.now, &task);
-        self.sink.submit(id, &task);
+        if listed == task.listed {
+            // Tasks of few steps are passed on as they are.
+            return self.pass(task);
+        }
+        self.pass(&Task { listed, ..*task })
+    }
+
+    /// Passes a task on to the backend.
+    fn pass(&mut self, task: &Task<'_>) -> TaskId {
+        let id = self.tasks.open(self.now, task);
+        self.sink.submit(id, task);
         id
     }
 
     /// Whether the device has batch sizes for the cell of any step. It is found out once for each list.
-    fn pads_any(&mut self, task: &Task<'_>) -> bool {
-        let list = task.listed.map(|listed| listed.list.index());
+    fn pads_any(&mut self, steps: &[Step], listed: Option<ListedSteps>) -> bool {
+        let list = listed.map(|listed| listed.list.index());
         if let Some(list) = list
             && let Some(Some(known)) = self.tasks.list_pads.get(list)
         {
             return *known;
         }
-        let pads_any = task.steps.iter().any(|step| self.pads(step.cell));
+        let pads_any = steps.iter().any(|step| self.pads(step.cell));
         if let Some(list) = list {
             *grow(&mut self.tasks.list_pads, list) = Some(pads_any);
         }
@@ -616,7 +627,7 @@ pub struct OpenTask {
 impl OpenTask {
     /// The task, if all that it does is that sequences decode.
     #[inline]
-    fn only_decodes(&self) -> Option<DecodeTask> {
+    pub(crate) fn only_decodes(&self) -> Option<DecodeTask> {
         let iteration = self.iteration?;
         match *self.steps.as_slice() {
             [step] if iteration.decodes && self.requests.is_empty() => Some(DecodeTask {
@@ -628,6 +639,15 @@ impl OpenTask {
                 iteration,
             }),
             _ => None,
+        }
+    }
+
+    /// Makes this the next task, in which the same sequences decode.
+    #[inline]
+    pub(crate) fn repeat(&mut self, now: Nanos, next: NextDecode) {
+        if let Some(iteration) = &mut self.iteration {
+            self.submit = now;
+            next.apply(&mut self.steps[0], iteration);
         }
     }
 }
@@ -687,43 +707,53 @@ impl TaskBook {
         (requests, steps)
     }
 
-    pub(crate) fn close(&mut self, id: TaskId) -> OpenTask {
-        let open = self.open.get_mut((id.0 - self.first) as usize);
-        let done = open
-            .and_then(Option::take)
-            .expect("a backend reports each submitted task once");
+    /// The worker of a task that is done. It has one unfinished task less from now on.
+    pub(crate) fn end(&mut self, id: TaskId) -> WorkerId {
+        let worker = self.task(id).worker;
+        self.set_unfinished(worker, self.unfinished_tasks(worker) - 1);
+        worker
+    }
+
+    /// A task that has not been [closed](TaskBook::close).
+    #[inline]
+    pub(crate) fn task(&self, id: TaskId) -> &OpenTask {
+        let open = self.open.get((id.0 - self.first) as usize);
+        open.and_then(Option::as_ref)
+            .expect("a backend reports each submitted task once")
+    }
+
+    /// Forgets a task that is done, but for the memory of its lists.
+    pub(crate) fn close(&mut self, id: TaskId) {
+        let place = (id.0 - self.first) as usize;
+        if let Some(OpenTask {
+            requests, steps, ..
+        }) = &mut self.open[place]
+            && (requests.spilled() || steps.spilled())
+        {
+            requests.clear();
+            steps.clear();
+            self.spare.push((mem::take(requests), mem::take(steps)));
+        }
+        self.open[place] = None;
         while let Some(None) = self.open.front() {
             self.open.pop_front();
             self.first += 1;
         }
-        self.set_unfinished(done.worker, self.unfinished_tasks(done.worker) - 1);
-        done
     }
 
     /// The only unfinished task.
     #[inline]
-    pub(crate) fn only(&self) -> Option<&OpenTask> {
-        match self.open.front() {
-            Some(task) if self.open.len() == 1 => task.as_ref(),
+    pub(crate) fn only(&mut self) -> Option<&mut OpenTask> {
+        match self.open.len() {
+            1 => self.open.front_mut()?.as_mut(),
             _ => None,
         }
     }
 
-    /// The only unfinished task, if all that it does is that sequences decode.
+    /// Makes the only task have a number that is larger by the number of tasks that were [repeated](OpenTask::repeat).
     #[inline]
-    pub(crate) fn only_decode(&self) -> Option<DecodeTask> {
-        self.only()?.only_decodes()
-    }
-
-    /// Replaces the [only task](TaskBook::only_decode), which is done, by one like it.
-    pub(crate) fn repeat(&mut self, now: Nanos, next: NextDecode) {
-        if let Some(Some(task)) = self.open.front_mut()
-            && let Some(iteration) = &mut task.iteration
-        {
-            task.submit = now;
-            next.apply(&mut task.steps[0], iteration);
-            self.first += 1;
-        }
+    pub(crate) fn skip_numbers(&mut self, repeated: u64) {
+        self.first += repeated;
     }
 
     fn set_unfinished(&mut self, worker: WorkerId, count: usize) {
@@ -735,16 +765,6 @@ impl TaskBook {
             self.by_unfinished.push(WorkerSet::none(workers));
         }
         self.by_unfinished[count].insert(place);
-    }
-
-    /// Keeps the memory of a task that is done.
-    #[inline]
-    pub(crate) fn recycle(&mut self, mut done: OpenTask) {
-        if done.requests.spilled() || done.steps.spilled() {
-            done.requests.clear();
-            done.steps.clear();
-            self.spare.push((done.requests, done.steps));
-        }
     }
 }
 

@@ -123,6 +123,12 @@ pub(super) enum OperatorCosts {
 }
 
 impl TableCosts {
+    /// Whether a launch waits for the further tasks of the last decision.
+    #[inline]
+    pub fn has_further_launches(&self) -> bool {
+        self.launches.further.is_some()
+    }
+
     /// The batches that were measured at every input size.
     pub fn measured_batches(&self, cell: CellId) -> RangeInclusive<u32> {
         let (costs, scale) = self.costs(cell);
