@@ -154,6 +154,7 @@ impl CompactRecord {
     }
 
     /// The place of a request's class, or 0 without classes.
+    #[inline]
     fn class_of(&self, request: &Request<'_>) -> usize {
         let Some(class) = request.class else {
             return 0;
@@ -251,6 +252,7 @@ impl Recorder for CompactRecord {
         &mut self.execution
     }
 
+    #[inline]
     fn arrive(&mut self, request: &Request<'_>, _handled: Nanos) {
         self.execution.this_round.arrivals += 1;
         let number = request.id.0;

@@ -31,7 +31,7 @@ impl<'a> Draws<'a> {
     }
 
     /// Draws the class of the next request. Returns the dataset from which its shape is drawn next, and the class.
-    #[inline]
+    #[inline(always)]
     fn draw_class(&mut self) -> (&mut ShapeDraws<'a>, u16) {
         let class = match &mut self.classes {
             None => 0,

@@ -543,6 +543,7 @@ impl LiveRequests {
     }
 
     /// Completes a chain at this position of a task: the next one becomes free, or the request is finished.
+    #[inline]
     pub fn complete_chain(
         &mut self,
         chain: &EndedChain,
@@ -552,8 +553,19 @@ impl LiveRequests {
     ) {
         if chain.key == NO_STATE {
             outcomes.finish(chain.request);
-            return;
+        } else {
+            self.complete_run(chain, task, position, outcomes);
         }
+    }
+
+    /// Completes a chain of a request that has more nodes.
+    fn complete_run(
+        &mut self,
+        chain: &EndedChain,
+        task: TaskId,
+        position: usize,
+        outcomes: &mut Outcomes,
+    ) {
         let state = &mut self.states[chain.key as usize];
         let ends = match &mut state.rest {
             GraphRest::Tree(_) => unreachable!("the leaves of a tree have a queue of their own"),
