@@ -72,6 +72,15 @@ pub struct CompactGroup {
     latest: (Nanos, FinishCounts),
 }
 
+/// The times of a served request, in nanoseconds.
+#[derive(Clone, Copy)]
+struct ServedTimes {
+    /// From arrival to finish.
+    latency: u64,
+    /// From start to finish.
+    service: u64,
+}
+
 impl CompactGroup {
     fn new(slo: Option<Nanos>) -> CompactGroup {
         CompactGroup {
@@ -91,13 +100,14 @@ impl CompactGroup {
     }
 
     /// Adds a served request. `late` says whether it finished after the last arrival of the run.
-    fn add_served(&mut self, life: &RequestLife, at: Nanos, measured: bool, late: bool) {
-        let latency = at.saturating_since(life.arrival).0;
-        let compute = at.saturating_since(life.start).0;
+    #[inline(always)]
+    fn add_served(&mut self, times: ServedTimes, at: Nanos, measured: bool, late: bool) {
+        let ServedTimes { latency, service } = times;
+        self.tally.outcomes[Outcome::Served as usize] += 1;
         if measured {
             self.latency.add(latency, 1);
-            self.queue.add(latency - compute, 1);
-            self.compute.add(compute, 1);
+            self.queue.add(latency - service, 1);
+            self.compute.add(service, 1);
         }
         let good = self.tally.add_latency(latency, measured);
         self.tally.add_finish(at, good, late);
@@ -174,17 +184,25 @@ impl CompactRecord {
         change(&mut self.whole);
     }
 
-    /// Adds a served request to what is known of the whole run.
-    fn add_served(&mut self, request: RequestId, life: &RequestLife, at: Nanos) {
-        let latency = at.saturating_since(life.arrival).0;
-        let service = at.saturating_since(life.start).0;
+    /// Adds a served request. `late` says whether it finished after the last arrival of the run.
+    #[inline]
+    fn add_served(&mut self, request: RequestId, life: &RequestLife, at: Nanos, late: bool) {
+        let times = ServedTimes {
+            latency: at.saturating_since(life.arrival).0,
+            service: at.saturating_since(life.start).0,
+        };
+        let ServedTimes { latency, service } = times;
         self.presence
             .add_served(request.0, latency - service, service);
-        if let Some(parts) = &mut self.parts
-            && let Some(rank) = request.0.checked_sub(self.options.warmup)
-        {
+        let rank = request.0.checked_sub(self.options.warmup);
+        if let (Some(parts), Some(rank)) = (&mut self.parts, rank) {
             parts.add(rank, latency);
         }
+        let measured = rank.is_some();
+        if let Some(own) = self.by_class.get_mut(usize::from(life.class)) {
+            own.add_served(times, at, measured, late);
+        }
+        self.whole.add_served(times, at, measured, late);
     }
 
     /// Records that requests left at the same instant.
@@ -214,17 +232,15 @@ impl CompactRecord {
         late: bool,
     ) {
         if outcome == Outcome::Served {
-            self.add_served(request, life, at);
-        } else if outcome == Outcome::Rejected && self.is_expired(life, at) {
-            outcome = Outcome::Expired;
-        }
-        let measured = request.0 >= self.options.warmup;
-        self.change_groups(usize::from(life.class), |group| {
-            group.tally.outcomes[outcome as usize] += 1;
-            if outcome == Outcome::Served {
-                group.add_served(life, at, measured, late);
+            self.add_served(request, life, at, late);
+        } else {
+            if outcome == Outcome::Rejected && self.is_expired(life, at) {
+                outcome = Outcome::Expired;
             }
-        });
+            self.change_groups(usize::from(life.class), |group| {
+                group.tally.outcomes[outcome as usize] += 1;
+            });
+        }
         if life.is_logged {
             self.log.push(LoggedRequest {
                 request,
