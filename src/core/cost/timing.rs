@@ -13,8 +13,8 @@ pub trait Timing {
     /// The task's time if it runs alone; `before` is the stream's previous cell type.
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos;
 
-    /// The start and the time of an iteration like the one before on its stream, in which the same sequences decoded. It
-    /// is submitted now.
+    /// The start and the time of an iteration that is submitted now. The one before on its stream has just ended, and the
+    /// same sequences decode in both.
     fn decode(&mut self, task: &DecodeTask, submit: Nanos) -> (Start, Nanos) {
         let start = self.start(&task.as_task(), submit, true);
         (start, self.duration(&task.as_task(), Some(task.step.cell)))

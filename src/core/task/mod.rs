@@ -750,7 +750,7 @@ impl TaskBook {
         }
     }
 
-    /// Makes the only task have a number that is larger by the number of tasks that were [repeated](OpenTask::repeat).
+    /// Adds the number of [repeated](OpenTask::repeat) tasks to the number of the only task.
     #[inline]
     pub(crate) fn skip_numbers(&mut self, repeated: u64) {
         self.first += repeated;
