@@ -108,7 +108,7 @@ impl<'a> ShapeDraws<'a> {
     }
 
     /// Draws a shape with its graph. The graph of a row of a table is made once.
-    #[inline]
+    #[inline(always)]
     fn draw_unfolded(&mut self, model: &Model) -> (&Shape, &CellGraph) {
         let (place, shape) = match self.sampler.table() {
             Some(rows) => {
@@ -159,6 +159,7 @@ impl RequestSupply for Drawn<'_> {
         self.count
     }
 
+    #[inline(always)]
     fn next(&mut self, arrival: Nanos) -> Request<'_> {
         let (shapes, class) = self.draws.draw_class();
         let unfolded = shapes.draw_unfolded(self.model);

@@ -334,11 +334,8 @@ impl<'s> RunInputs<'s> {
         let workers = self.workers();
         let mut record = FullRecord::new(requests.len(), workers, self.cells.len(), options);
         record.describe_requests(&requests);
-        let source = self.source(
-            run,
-            Box::new(RequestsInMemory::new(Arc::clone(&requests))),
-            true,
-        )?;
+        let supply = RequestsInMemory::new(Arc::clone(&requests));
+        let source = self.source(run, supply, true)?;
         Ok(Prepared {
             requests,
             source,
@@ -365,7 +362,7 @@ impl<'s> RunInputs<'s> {
             classes,
             options.requests,
         );
-        let source = self.source(run, Box::new(drawn), false)?;
+        let source = self.source(run, drawn, false)?;
         Ok(Prepared {
             requests: self.sample()?,
             source,
@@ -408,42 +405,38 @@ impl<'s> RunInputs<'s> {
     fn source<'a>(
         &'a self,
         run: &Run,
-        supply: Box<dyn RequestSupply + 'a>,
+        supply: impl RequestSupply + 'a,
         checked: bool,
     ) -> Result<Box<dyn RequestSource + 'a>> {
         let random = |purpose| self.random_sequence(run.replication, purpose);
         let arrivals = self.scenario.arrivals.as_ref();
-        let times: Box<dyn Iterator<Item = Nanos>> =
-            match (arrivals.and_then(ArrivalSpec::process), run.load) {
-                (_, LoadPoint::Clients(clients)) => {
-                    let think = arrivals
-                        .and_then(ArrivalSpec::think)
-                        .expect("clients send in a closed loop");
-                    return Ok(Box::new(ClosedLoop::from_supply(
-                        supply,
-                        clients,
-                        think,
-                        &mut random("think"),
-                    )));
-                }
-                (None, load) => {
-                    let times = self.arrivals(load)?;
-                    Box::new((0..times.len()).map(move |place| times[place]))
-                }
-                (Some(process), load) => {
-                    let times =
-                        process.times(load.rate(), supply.count() as usize, random("arrivals"));
-                    if !checked {
-                        return Ok(Box::new(OpenLoop::from_supply(supply, Box::new(times))));
-                    }
-                    let times: Vec<Nanos> = times.collect();
-                    within_the_clock(&times)
-                        .within("arrivals")
-                        .within(self.scenario.file.display())?;
-                    Box::new(times.into_iter())
-                }
-            };
-        Ok(Box::new(OpenLoop::from_supply(supply, times)))
+        if let LoadPoint::Clients(clients) = run.load {
+            let think = arrivals
+                .and_then(ArrivalSpec::think)
+                .expect("clients send in a closed loop");
+            let mut random = random("think");
+            return Ok(Box::new(ClosedLoop::from_supply(
+                supply,
+                clients,
+                think,
+                &mut random,
+            )));
+        }
+        let Some(process) = arrivals.and_then(ArrivalSpec::process) else {
+            let times = self.arrivals(run.load)?;
+            let times = (0..times.len()).map(move |place| times[place]);
+            return Ok(Box::new(OpenLoop::from_supply(supply, times)));
+        };
+        let requests = supply.count() as usize;
+        let times = process.times(run.load.rate(), requests, random("arrivals"));
+        if !checked {
+            return Ok(Box::new(OpenLoop::from_supply(supply, times)));
+        }
+        let times: Vec<Nanos> = times.collect();
+        within_the_clock(&times)
+            .within("arrivals")
+            .within(self.scenario.file.display())?;
+        Ok(Box::new(OpenLoop::from_supply(supply, times.into_iter())))
     }
 
     /// The arrival times of the trace under a load.

@@ -170,7 +170,7 @@ fn ledger(
             next: 0,
         };
         let mut run = inputs.prepare(&point.run, RecordOptions::default())?;
-        run.source = Box::new(OpenLoop::from_supply(Box::new(arrived), handled));
+        run.source = Box::new(OpenLoop::from_supply(arrived, handled));
         let mut backend = sim::backend(inputs.workers(), inputs.streams(point.run.policy), timing);
         run.serve(&mut *backend, &AtomicBool::new(false))?;
         // Requests that did not finish in the real run do not count.

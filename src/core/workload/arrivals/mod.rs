@@ -4,7 +4,9 @@ mod process;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::iter::Copied;
 use std::ops::Deref;
+use std::slice::Iter;
 
 use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1};
@@ -88,30 +90,26 @@ impl<R: Deref<Target = Requests>> RequestSupply for RequestsInMemory<R> {
 }
 
 /// Requests at given times, whatever the system does.
-pub struct OpenLoop<'a> {
-    requests: Box<dyn RequestSupply + 'a>,
-    times: Box<dyn Iterator<Item = Nanos> + 'a>,
+pub struct OpenLoop<S, T> {
+    requests: S,
+    times: T,
     next: Option<Nanos>,
 }
 
-impl<'a> OpenLoop<'a> {
+impl<'a> OpenLoop<RequestsInMemory<&'a Requests>, Copied<Iter<'a, Nanos>>> {
     pub fn new(requests: &'a Requests, arrivals: &'a [Nanos]) -> Self {
         assert_eq!(
             requests.len(),
             arrivals.len(),
             "every request has an arrival time"
         );
-        OpenLoop::from_supply(
-            Box::new(RequestsInMemory::new(requests)),
-            Box::new(arrivals.iter().copied()),
-        )
+        OpenLoop::from_supply(RequestsInMemory::new(requests), arrivals.iter().copied())
     }
+}
 
+impl<S: RequestSupply, T: Iterator<Item = Nanos>> OpenLoop<S, T> {
     /// Requests at times; there are at least as many requests as times.
-    pub fn from_supply(
-        requests: Box<dyn RequestSupply + 'a>,
-        mut times: Box<dyn Iterator<Item = Nanos> + 'a>,
-    ) -> Self {
+    pub fn from_supply(requests: S, mut times: T) -> Self {
         OpenLoop {
             requests,
             next: times.next(),
@@ -120,7 +118,7 @@ impl<'a> OpenLoop<'a> {
     }
 }
 
-impl RequestSource for OpenLoop<'_> {
+impl<S: RequestSupply, T: Iterator<Item = Nanos>> RequestSource for OpenLoop<S, T> {
     fn peek(&self) -> Option<Nanos> {
         self.next
     }
@@ -145,8 +143,8 @@ pub enum Think {
 
 /// Clients that send a request, wait until it has left, think, and send the next, until no request is left. Each has
 /// its own random sequence, so that the order of completions does not affect the draws.
-pub struct ClosedLoop<'a> {
-    requests: Box<dyn RequestSupply + 'a>,
+pub struct ClosedLoop<S> {
+    requests: S,
     think: Think,
     thoughts: Vec<RandomSequence>,
     /// When each waiting client sends; ties go to the lower one.
@@ -156,28 +154,20 @@ pub struct ClosedLoop<'a> {
     sender: HashMap<RequestId, u32>,
 }
 
-impl<'a> ClosedLoop<'a> {
+impl<'a> ClosedLoop<RequestsInMemory<&'a Requests>> {
     pub fn new(
         requests: &'a Requests,
         clients: u32,
         think: Think,
         rng: &mut RandomSequence,
     ) -> Self {
-        ClosedLoop::from_supply(
-            Box::new(RequestsInMemory::new(requests)),
-            clients,
-            think,
-            rng,
-        )
+        ClosedLoop::from_supply(RequestsInMemory::new(requests), clients, think, rng)
     }
+}
 
+impl<S: RequestSupply> ClosedLoop<S> {
     /// Clients that take their requests from a supply.
-    pub fn from_supply(
-        requests: Box<dyn RequestSupply + 'a>,
-        clients: u32,
-        think: Think,
-        rng: &mut RandomSequence,
-    ) -> Self {
+    pub fn from_supply(requests: S, clients: u32, think: Think, rng: &mut RandomSequence) -> Self {
         // Other clients would never send: the first ones send all requests at once.
         let clients = requests.count().min(clients.into()) as u32;
         ClosedLoop {
@@ -193,7 +183,7 @@ impl<'a> ClosedLoop<'a> {
     }
 }
 
-impl RequestSource for ClosedLoop<'_> {
+impl<S: RequestSupply> RequestSource for ClosedLoop<S> {
     fn peek(&self) -> Option<Nanos> {
         let some_left = self.sent < self.requests.count();
         self.due
