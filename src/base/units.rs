@@ -24,9 +24,14 @@ impl Nanos {
     /// The nearest whole number, halves up; negative values and NaN become zero, and large ones [`Nanos::MAX`].
     #[inline]
     pub fn round(nanos: f64) -> Self {
-        // `as` saturates at both ends and maps NaN to zero. `f64::round` would call the C library.
-        let whole = nanos as u64;
-        Nanos(whole.saturating_add((nanos - whole as f64 >= 0.5).into()))
+        // `as` saturates at both ends and maps NaN to zero. `f64::round` would call the C library. Numbers that a signed
+        // integer holds are converted in one instruction, and larger ones are whole.
+        if nanos >= i64::MAX as f64 {
+            return Nanos(nanos as u64);
+        }
+        let whole = (nanos as i64).max(0);
+        let above = nanos - whole as f64 >= 0.5;
+        Nanos(whole as u64 + u64::from(above))
     }
 
     /// The nearest number of nanoseconds, rounded as by [`Nanos::round`].

@@ -21,8 +21,9 @@ pub struct DurationHistogram {
 /// The place of a duration: itself up to [`BITS`] bits, then [`COUNTS`] places for each further bit.
 #[inline]
 pub fn place_of(duration: u64) -> usize {
-    let bits = u64::BITS - duration.leading_zeros();
-    let dropped = bits.saturating_sub(BITS);
+    // A duration of fewer bits keeps all of them.
+    let bits = u64::BITS - (duration | (2 * COUNTS - 1)).leading_zeros();
+    let dropped = bits - BITS;
     (u64::from(dropped) * COUNTS + (duration >> dropped)) as usize
 }
 
