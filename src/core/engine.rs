@@ -123,7 +123,7 @@ impl<R: Recorder> Engine<'_, R> {
     }
 
     /// Passes the requests that have arrived to the policy.
-    #[inline]
+    #[inline(always)]
     fn admit_requests(&mut self, now: Nanos) -> Result<()> {
         while self.next_arrival.is_some_and(|arrival| arrival <= now) {
             let request = self.source.pop();

@@ -268,7 +268,7 @@ impl Recorder for CompactRecord {
         &mut self.execution
     }
 
-    #[inline]
+    #[inline(always)]
     fn arrive(&mut self, request: &Request<'_>, _handled: Nanos) {
         self.execution.this_round.arrivals += 1;
         let number = request.id.0;
