@@ -90,12 +90,15 @@ impl Lives {
         &mut self.lives[place as usize]
     }
 
-    /// Removes requests, and appends their lives to `removed`. The processor does not wait for one life before it loads
-    /// the next, so it is quicker to remove many at once.
+    /// Removes requests, and appends their lives to `removed`.
+    ///
+    /// All places are looked up before the first life. None waits for another, so the processor loads them at the same
+    /// time.
     ///
     /// # Panics
     /// A request has left.
     pub fn remove_all(&mut self, requests: &[RequestId], removed: &mut Vec<RequestLife>) {
+        let before = self.vacant.len();
         for &request in requests {
             let index = self.index(request);
             let place = match self.places.get_mut(index) {
@@ -103,8 +106,9 @@ impl Lives {
                 _ => panic!("request {request} left twice"),
             };
             self.vacant.push(place);
-            removed.push(self.lives[place as usize]);
         }
+        let places = &self.vacant[before..];
+        removed.extend(places.iter().map(|place| self.lives[*place as usize]));
         while self.places.get(self.passed) == Some(&HAS_LEFT) {
             self.passed += 1;
         }
