@@ -4,13 +4,14 @@
 //! as a [`RunSet`], sorted by that task: a task costs the chains that join and leave, not those that stay.
 
 use std::collections::VecDeque;
+use std::hint::black_box;
 
 use super::batch::{CellBatch, CellWork, MemberSet};
 use super::lists::{ListPool, PooledList};
 use super::requests::{Chain, EndedChain, LiveRequests};
 use crate::base::units::{Nanos, NodeId, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
-use crate::core::task::Part;
+use crate::core::task::{NodeRef, Part};
 
 #[derive(Clone, Copy, Debug)]
 struct WaitingChain {
@@ -70,6 +71,11 @@ impl Default for RunSet {
 }
 
 impl RunSet {
+    /// The chains that may end after a step.
+    fn slot(&self, step: u64) -> &PooledList {
+        &self.wheel[step as usize % SLOTS]
+    }
+
     fn join(&mut self, waiting: &WaitingChain, pool: &mut ListPool<RunningChain>) {
         let end = self.step + u64::from(waiting.left);
         let chain = waiting.chain;
@@ -107,7 +113,6 @@ impl RunSet {
             }
             stays
         });
-        pool.load(&self.wheel[(self.step + 1) as usize % SLOTS]);
     }
 
     /// Empties the set: its chains wait again.
@@ -164,8 +169,8 @@ pub struct ChainQueue {
     spare: Vec<RunSet>,
     /// The memory of the wheels of all sets.
     pool: ListPool<RunningChain>,
-    /// The chains that joined with the last task, each with the number of tasks that it needs, that one included.
-    joined: Vec<(Chain, u32)>,
+    /// See [`ChainQueue::joined_nodes`].
+    joined: Vec<NodeRef>,
     /// The set of each worker's last task, or [`NO_SET`] if all of its chains have ended.
     last: Vec<u64>,
     /// The number of the last set that a worker began with.
@@ -239,6 +244,21 @@ impl ChainQueue {
         }
     }
 
+    /// Loads what the next task changes in a set's wheel into the cache: the first chains that end with it, and the
+    /// places of the first `joining` chains that wait. They are far from each other in memory, and no load waits for
+    /// another.
+    fn load(&self, set: &RunSet, joining: usize) {
+        let mut all = 0;
+        let mut load = |running: &RunningChain| all ^= running.chain.released ^ running.end;
+        let ending = self.pool.first_items(set.slot(set.step + 1));
+        ending.iter().for_each(&mut load);
+        for waiting in self.waiting.range(..joining) {
+            let slot = set.slot(set.step + u64::from(waiting.left));
+            self.pool.place_of_next(slot).map(&mut load);
+        }
+        black_box(all);
+    }
+
     /// The set of a worker with a task.
     fn set(&self, worker: WorkerId) -> &RunSet {
         self.held[worker.index()]
@@ -306,13 +326,18 @@ impl ChainQueue {
         let joining = self.waiting.len().min(max - set.chains);
         batch.joined = joining as u32;
         self.joined.clear();
-        for waiting in self.waiting.drain(..joining) {
-            set.join(&waiting, &mut self.pool);
+        self.load(&set, joining);
+        for waiting in self.waiting.range(..joining) {
+            set.join(waiting, &mut self.pool);
             if waiting.begins {
                 batch.begins.push(waiting.chain.request);
             }
-            self.joined.push((waiting.chain, waiting.left));
+            self.joined.push(NodeRef {
+                request: waiting.chain.request,
+                node: NodeId(waiting.chain.last.0 + 1 - waiting.left),
+            });
         }
+        self.waiting.drain(..joining);
         self.unpinned -= joining;
         self.held[worker.index()].insert(set).members
     }
@@ -344,10 +369,9 @@ impl ChainQueue {
         }
     }
 
-    pub fn visit_joined(&self, visit: &mut dyn FnMut(Part)) {
-        for (chain, left) in &self.joined {
-            visit(self.part(chain, *left));
-        }
+    /// The nodes that the last task runs of chains that joined with it, if tasks run one node of each.
+    pub fn joined_nodes(&self) -> &[NodeRef] {
+        &self.joined
     }
 
     pub fn advance(&mut self, worker: WorkerId, batch: &mut CellBatch) {

@@ -4,8 +4,6 @@
 //! memory of their own would have left the cache by then. These take it in blocks from one pool, which hands out the
 //! block that was given back last.
 
-use std::hint::black_box;
-
 /// The number of items in a block.
 const ITEMS: usize = 5;
 
@@ -115,12 +113,20 @@ impl<T: Copy> ListPool<T> {
         .flatten()
     }
 
-    /// Loads the first items of a list into the cache. The processor goes on while they come.
+    /// The items of a list that are in its first block.
     #[inline]
-    pub fn load(&self, list: &PooledList) {
-        if let Some(block) = self.blocks.get(list.first as usize) {
-            black_box(block.next);
+    pub fn first_items(&self, list: &PooledList) -> &[T] {
+        match self.blocks.get(list.first as usize) {
+            Some(block) => &block.items[..self.count_items(list, list.first)],
+            None => &[],
         }
+    }
+
+    /// What is in the place of the next item of a list, unless that begins a block.
+    #[inline]
+    pub fn place_of_next(&self, list: &PooledList) -> Option<&T> {
+        let last = self.blocks.get(list.last as usize)?;
+        last.items.get(list.in_last as usize)
     }
 
     /// Passes on the items in their order, and keeps those for which the function returns `true`.
@@ -144,6 +150,7 @@ impl<T: Copy> ListPool<T> {
     }
 
     /// Inserts an item before the first one for which the function returns `true`.
+    #[cold]
     pub fn insert_before(
         &mut self,
         list: &mut PooledList,

@@ -188,9 +188,7 @@ impl<R: SelectionRule> Core<R> {
                 nodes.push(part.first())
             });
         };
-        let list_joined = |nodes: &mut Vec<_>| {
-            queue.visit_joined(&batch, requests, &mut |part| nodes.push(part.first()));
-        };
+        let list_joined = |nodes: &mut Vec<_>| queue.list_joined(&batch, requests, nodes);
         let joined = if batch.follows && chunk == 1 {
             Some(Joined {
                 count: batch.joined,

@@ -8,7 +8,7 @@ use super::leaves::LeafQueue;
 use super::requests::{Chain, LiveRequests, Released};
 use crate::base::units::{Nanos, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
-use crate::core::task::Part;
+use crate::core::task::{NodeRef, Part};
 use crate::core::workload::model::CellType;
 
 /// The subgraphs of one cell type with nodes to submit, in the order of release. A subgraph with unfinished tasks on a
@@ -130,16 +130,16 @@ impl ReadyQueue {
         }
     }
 
-    /// Visits the first nodes of the members that join with the task that was taken last.
-    pub fn visit_joined(
+    /// Lists the nodes of the members that join with the task that was taken last, which runs one node of each.
+    pub fn list_joined(
         &self,
         batch: &CellBatch,
         requests: &LiveRequests,
-        visit: &mut dyn FnMut(Part),
+        nodes: &mut Vec<NodeRef>,
     ) {
         match self {
-            Chains(queue) => queue.visit_joined(visit),
-            Leaves(_) => requests.visit_leaves(&batch.leaves, visit),
+            Chains(queue) => nodes.extend_from_slice(queue.joined_nodes()),
+            Leaves(_) => requests.visit_leaves(&batch.leaves, &mut |part| nodes.push(part.first())),
             Graphs(_) => {}
         }
     }
