@@ -55,6 +55,11 @@ const NO_SET: u64 = 0;
 /// The slots of a wheel: more than most sentences have steps, and few enough for the nearest cache.
 const SLOTS: usize = 128;
 
+/// The slot of the chains that end after a step.
+fn slot_of(step: u64) -> usize {
+    step as usize % SLOTS
+}
+
 impl Default for RunSet {
     fn default() -> Self {
         RunSet {
@@ -71,15 +76,10 @@ impl Default for RunSet {
 }
 
 impl RunSet {
-    /// The chains that may end after a step.
-    fn slot(&self, step: u64) -> &PooledList {
-        &self.wheel[step as usize % SLOTS]
-    }
-
     fn join(&mut self, waiting: &WaitingChain, pool: &mut ListPool<RunningChain>) {
         let end = self.step + u64::from(waiting.left);
         let chain = waiting.chain;
-        let slot = &mut self.wheel[end as usize % SLOTS];
+        let slot = &mut self.wheel[slot_of(end)];
         let running = RunningChain { chain, end };
         if chain.released > self.newest {
             pool.push(slot, running);
@@ -96,7 +96,7 @@ impl RunSet {
     fn advance(&mut self, ended: &mut Vec<EndedChain>, pool: &mut ListPool<RunningChain>) {
         self.step += 1;
         self.unfinished += 1;
-        let slot = &mut self.wheel[self.step as usize % SLOTS];
+        let slot = &mut self.wheel[slot_of(self.step)];
         pool.retain(slot, |running| {
             let stays = running.end > self.step;
             if !stays {
@@ -244,17 +244,17 @@ impl ChainQueue {
         }
     }
 
-    /// Loads what the next task changes in a set's wheel into the cache: the first chains that end with it, and the
-    /// places of the first `joining` chains that wait. They are far from each other in memory, and no load waits for
-    /// another.
+    /// Loads what the next task changes in a set's wheel into the cache: the first chains that may end with it, and
+    /// the places of the first `joining` chains that wait. They are far from each other in memory, and no load waits
+    /// for another.
     fn load(&self, set: &RunSet, joining: usize) {
         let mut all = 0;
         let mut load = |running: &RunningChain| all ^= running.chain.released ^ running.end;
-        let ending = self.pool.first_items(set.slot(set.step + 1));
+        let ending = self.pool.first_items(&set.wheel[slot_of(set.step + 1)]);
         ending.iter().for_each(&mut load);
         for waiting in self.waiting.range(..joining) {
-            let slot = set.slot(set.step + u64::from(waiting.left));
-            self.pool.place_of_next(slot).map(&mut load);
+            let slot = slot_of(set.step + u64::from(waiting.left));
+            self.pool.place_of_next(&set.wheel[slot]).map(&mut load);
         }
         black_box(all);
     }
